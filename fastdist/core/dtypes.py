@@ -1,0 +1,84 @@
+"""Element types: their names, NumPy twins, wire codes and PyTorch's promotion among them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from .errors import DTypeError
+
+
+class DType:
+    """One element type. Interned: compare with `is`.
+
+    Units   itemsize in bytes
+    Note    `code` goes over the wire and never changes its meaning
+    """
+
+    __slots__ = ("code", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy", "rank")
+
+    def __init__(self, name: str, numpy_name: str, code: int, rank: int) -> None:
+        self.name = name
+        self.numpy = np.dtype(numpy_name)
+        self.itemsize = int(self.numpy.itemsize)
+        self.code = code
+        self.rank = rank
+        self.is_floating_point = self.numpy.kind == "f"
+        self.is_complex = self.numpy.kind == "c"
+        self.is_signed = self.numpy.kind in "ifc"
+
+    def __repr__(self) -> str:
+        return f"fastdist.{self.name}"
+
+    def __reduce__(self) -> tuple[object, tuple[int]]:
+        return from_code, (self.code,)
+
+
+bool_: Final = DType("bool", "bool", 0, 0)
+uint8: Final = DType("uint8", "uint8", 1, 1)
+int8: Final = DType("int8", "int8", 2, 2)
+int16: Final = DType("int16", "int16", 3, 3)
+int32: Final = DType("int32", "int32", 4, 4)
+int64: Final = DType("int64", "int64", 5, 5)
+float16: Final = DType("float16", "float16", 6, 6)
+float32: Final = DType("float32", "float32", 7, 7)
+float64: Final = DType("float64", "float64", 8, 8)
+
+ALL: Final = (bool_, uint8, int8, int16, int32, int64, float16, float32, float64)
+_BY_CODE: Final = {dtype.code: dtype for dtype in ALL}
+_BY_NUMPY: Final = {dtype.numpy: dtype for dtype in ALL}
+
+
+def from_code(code: int) -> DType:
+    """Return the dtype of a wire code.
+
+    Raises  DTypeError for a code that no version of fastdist has used
+    """
+    dtype = _BY_CODE.get(code)
+    if dtype is None:
+        raise DTypeError(f"unknown dtype code {code!r}; known are 0 to {max(_BY_CODE)}")
+    return dtype
+
+
+def from_numpy(numpy_dtype: np.dtype) -> DType:  # type: ignore[type-arg]
+    """Return the twin of a NumPy dtype.
+
+    Raises  DTypeError where fastdist has none (complex, unsigned wider than 8 bits, strings, objects)
+    """
+    dtype = _BY_NUMPY.get(numpy_dtype)
+    if dtype is None:
+        known = ", ".join(dtype.name for dtype in ALL)
+        raise DTypeError(f"can't convert an array of type {numpy_dtype}; supported are {known}")
+    return dtype
+
+
+def promote(a: DType, b: DType) -> DType:
+    """Return the dtype in which a and b of equal priority meet, as torch.promote_types does."""
+    if a is b:
+        return a
+    low, high = (a, b) if a.rank <= b.rank else (b, a)
+    # Only uint8 beside a signed integer does not fit the line: int8 cannot hold it, so the two meet in int16.
+    if low is uint8 and high is int8:
+        return int16
+    return high

@@ -1,0 +1,109 @@
+"""The tree of exceptions; each also inherits the builtin that PyTorch users catch."""
+
+from __future__ import annotations
+
+# FastdistError
+# +-- ShapeError, DTypeError, DeviceError, ScalarSyntaxError, GraphError, VersionError
+# +-- ContextError                     a distributed autograd context that is not there, or of another job
+# |   +-- ContextReleasedError
+# +-- StoreError
+# |   +-- StoreTimeoutError
+# +-- RpcError                         everything that a call to another worker can end with
+#     +-- RpcTimeoutError, WorkerLostError, StaleIncarnationError, AuthenticationError
+#     +-- RemoteError, MessageError, BackendNotViableError, RpcNotRunningError, ShutdownIncomplete
+#     +-- ForbiddenFunctionError
+
+
+class FastdistError(Exception):
+    """Anything that fastdist raises by itself."""
+
+
+class ShapeError(FastdistError, RuntimeError, ValueError):
+    """Shapes or axes that do not fit together."""
+
+
+class DTypeError(FastdistError, RuntimeError, TypeError):
+    """A dtype that an operation cannot take or give."""
+
+
+class DeviceError(FastdistError, RuntimeError):
+    """A device that is missing, or tensors that live on different ones."""
+
+
+class ScalarSyntaxError(FastdistError, SyntaxError):
+    """A scalar body that the op language does not know, with the word and its column."""
+
+
+class GraphError(FastdistError, RuntimeError):
+    """A backward or forward pass that the recorded graph does not allow."""
+
+
+class VersionError(GraphError):
+    """A saved tensor was changed in place before its gradient was computed."""
+
+
+class ContextError(FastdistError, RuntimeError):
+    """A distributed autograd context that this worker does not have, or cannot use so."""
+
+
+class ContextReleasedError(ContextError):
+    """The context was released while a pass still needed it."""
+
+
+class StoreError(FastdistError, RuntimeError):
+    """The rendezvous store refused or lost a request."""
+
+
+class StoreTimeoutError(StoreError, TimeoutError):
+    """A key did not appear in the store in time."""
+
+
+class RpcError(FastdistError, RuntimeError):
+    """A call to another worker that did not succeed."""
+
+
+class RpcTimeoutError(RpcError, TimeoutError):
+    """A call that ran for longer than its timeout."""
+
+
+class WorkerLostError(RpcError, ConnectionError):
+    """The worker at the other end died, froze or was cut off.
+
+    `may_have_run` is True where the call may have run there before the worker was lost.
+    """
+
+    def __init__(self, message: str, *, may_have_run: bool = True) -> None:
+        super().__init__(message)
+        self.may_have_run = may_have_run
+
+
+class StaleIncarnationError(RpcError):
+    """A message of a worker's earlier life."""
+
+
+class AuthenticationError(RpcError, PermissionError):
+    """A peer that does not hold the job's secret."""
+
+
+class RemoteError(RpcError):
+    """An exception of the callee whose own type cannot be raised here."""
+
+
+class MessageError(RpcError, ValueError):
+    """A message that breaks the wire format or its limits."""
+
+
+class BackendNotViableError(RpcError):
+    """A transport, channel or backend that this machine cannot offer, and why."""
+
+
+class RpcNotRunningError(RpcError):
+    """A call before init_rpc or after shutdown."""
+
+
+class ShutdownIncomplete(RpcError):
+    """Some workers did not reach the shutdown barrier in time; everything here is closed all the same."""
+
+
+class ForbiddenFunctionError(RpcError, PermissionError):
+    """A function or class that this worker does not run or load for others."""
