@@ -1,0 +1,388 @@
+"""The scalar language: a line of arithmetic that NumPy, Numba, CUDA, autograd and the fuser read.
+
+A body is an expression in Python's grammar over declared inputs, primitives and literals, for
+example `x / (T(1) + abs(x))`. A name for what is used twice may come first, as in
+`t = exp(x); t / (T(1) + t)`. `T(2)` is 2 in the dtype of the inputs, `T(2 / pi ** 0.5)` a constant
+worked out beforehand; bare numbers are errors. Every operator is the call of a primitive:
+`x ** y` is `pow(x, y)`, `x % y` is `remainder(x, y)`.
+
+Trees are interned: two equal nodes are one object, so equality is identity, and whoever keeps a
+dict by node meets each common piece once. Nothing made here changes: any thread may use it.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import keyword
+import math
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, NoReturn, Self
+from typing import Literal as OneOf
+
+from .errors import ScalarSyntaxError
+
+
+class Primitive(NamedTuple):
+    """A function of scalars that every reader of the language knows; also the name of an op."""
+
+    name: str
+    arity: int
+    result: OneOf["same", "bool"] = "same"
+
+
+_TABLE = {
+    (1, "same"): (
+        "neg abs sign reciprocal square sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan"
+        " asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc erfinv lgamma digamma"
+        " floor ceil round trunc bitwise_not"
+    ),
+    (1, "bool"): "logical_not isnan isinf isfinite signbit",
+    (2, "same"): (
+        "add sub mul div pow floor_divide remainder fmod minimum maximum atan2 copysign hypot"
+        " nextafter polygamma gcd bitwise_and bitwise_or bitwise_xor bitwise_left_shift"
+        " bitwise_right_shift"
+    ),
+    (2, "bool"): "eq ne lt le gt ge logical_and logical_or logical_xor",
+    (3, "same"): "where",
+}
+PRIMITIVES: Final[dict[str, Primitive]] = {
+    name: Primitive(name, arity, "bool" if result == "bool" else "same")
+    for (arity, result), names in _TABLE.items()
+    for name in names.split()
+}
+ALIASES: Final = {"min": "minimum", "max": "maximum"}
+_TAKEN: Final = frozenset({"T", *PRIMITIVES, *ALIASES})
+CONSTANTS: Final = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan}
+_OPERATORS: Final[dict[type[ast.AST], str]] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.Pow: "pow",
+    ast.FloorDiv: "floor_divide",
+    ast.Mod: "remainder",
+    ast.BitAnd: "bitwise_and",
+    ast.BitOr: "bitwise_or",
+    ast.BitXor: "bitwise_xor",
+    ast.LShift: "bitwise_left_shift",
+    ast.RShift: "bitwise_right_shift",
+    ast.USub: "neg",
+    ast.Invert: "bitwise_not",
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+    ast.Lt: "lt",
+    ast.LtE: "le",
+    ast.Gt: "gt",
+    ast.GtE: "ge",
+}
+
+
+class Node:
+    """A piece of a body: Name, Literal or Call. Interned, so `==` is `is`."""
+
+    __slots__ = ("__weakref__",)
+    _interned: ClassVar[weakref.WeakValueDictionary[Any, Any]] = weakref.WeakValueDictionary()
+    _interned_lock = threading.Lock()  # guards _interned; taken alone
+
+    @classmethod
+    def _intern(cls, key: tuple[Any, ...], **fields: Any) -> Any:
+        with Node._interned_lock:
+            node = Node._interned.get((cls, *key))
+            if node is None:
+                node = object.__new__(cls)
+                for name, value in fields.items():
+                    object.__setattr__(node, name, value)
+                Node._interned[(cls, *key)] = node
+            return node
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{self!r} is shared and cannot be changed")
+
+    def __repr__(self) -> str:
+        return to_text(self)
+
+
+class Name(Node):
+    """One of the body's inputs."""
+
+    __slots__ = ("id",)
+    id: str
+
+    def __new__(cls, id: str) -> Self:
+        node: Self = cls._intern((id,), id=id)
+        return node
+
+    def __reduce__(self) -> tuple[type[Name], tuple[str]]:
+        return Name, (self.id,)
+
+
+class Literal(Node):
+    """A number in the dtype of the inputs."""
+
+    __slots__ = ("value",)
+    value: int | float
+
+    def __new__(cls, value: int | float) -> Self:  # noqa: PYI041 (an int stays one)
+        # Keyed by repr: 0.0 and -0.0, 1 and 1.0 are different literals, and nan equals itself.
+        node: Self = cls._intern((repr(value),), value=value)
+        return node
+
+    def __reduce__(self) -> tuple[type[Literal], tuple[int | float]]:
+        return Literal, (self.value,)
+
+
+class Call(Node):
+    """A primitive of its arguments."""
+
+    __slots__ = ("args", "primitive")
+    primitive: str
+    args: tuple[Node, ...]
+
+    def __new__(cls, primitive: str, args: Sequence[Node]) -> Self:
+        arity = PRIMITIVES[primitive].arity
+        if len(args) != arity:
+            raise ScalarSyntaxError(f"{primitive!r} takes {arity} arguments, not {len(args)}")
+        node: Self = cls._intern((primitive, *args), primitive=primitive, args=tuple(args))
+        return node
+
+    def __reduce__(self) -> tuple[type[Call], tuple[str, tuple[Node, ...]]]:
+        return Call, (self.primitive, self.args)
+
+
+class Body:
+    """A parsed body. Interned per text and names: compare with `is`.
+
+    Note    `names` are the inputs as declared, `used` those that the tree mentions
+    """
+
+    __slots__ = ("__weakref__", "names", "text", "tree", "used")
+    _interned: ClassVar[weakref.WeakValueDictionary[Any, Body]] = weakref.WeakValueDictionary()
+    _interned_lock = threading.Lock()  # guards _interned; taken alone
+    text: str
+    names: tuple[str, ...]
+    tree: Node
+    used: frozenset[str]
+
+    @classmethod
+    def of(cls, tree: Node, names: Sequence[str]) -> Body:
+        """Return the body of a tree, for instance of one that substitute made."""
+        return parse(to_text(tree), names)
+
+    def __repr__(self) -> str:
+        return f"Body({self.text!r}, {self.names!r})"
+
+    def __reduce__(self) -> tuple[Callable[..., Body], tuple[str, tuple[str, ...]]]:
+        return parse, (self.text, self.names)
+
+
+def parse(text: str, names: Sequence[str]) -> Body:
+    """Return the body that text says over the inputs names.
+
+    Raises  ScalarSyntaxError naming the word and its column
+    """
+    text, names = text.strip(), tuple(names)
+    with Body._interned_lock:
+        body = Body._interned.get((text, names))
+    if body is not None:
+        return body
+    tree = _Parser(text, names).tree()
+    made = object.__new__(Body)
+    made.text, made.names, made.tree = text, names, tree
+    made.used = frozenset(node.id for node in walk(tree) if isinstance(node, Name))
+    with Body._interned_lock:
+        return Body._interned.setdefault((text, names), made)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Yield every different node below and including node once, arguments before their call."""
+    done: set[Node] = set()
+    stack = [(node, False)]
+    while stack:
+        node, opened = stack.pop()
+        if node in done:
+            continue
+        if opened or not isinstance(node, Call):
+            done.add(node)
+            yield node
+        else:
+            stack.append((node, True))
+            stack.extend((arg, False) for arg in reversed(node.args))
+
+
+def substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
+    """Return node with each Name that replacements has put in its place."""
+    made: dict[Node, Node] = {}
+    for piece in walk(node):
+        if isinstance(piece, Name):
+            made[piece] = replacements.get(piece.id, piece)
+        elif isinstance(piece, Call):
+            made[piece] = Call(piece.primitive, [made[arg] for arg in piece.args])
+        else:
+            made[piece] = piece
+    return made[node]
+
+
+def render(node: Node, emit: Callable[[Node, list[str]], str]) -> str:
+    """Return what emit makes of node, given what it made of its arguments.
+
+    Note    emit sees each different node once, arguments first: one that writes statements and
+            returns a variable computes common pieces once
+    """
+    made: dict[Node, str] = {}
+    for piece in walk(node):
+        args = piece.args if isinstance(piece, Call) else ()
+        made[piece] = emit(piece, [made[arg] for arg in args])
+    return made[node]
+
+
+def to_text(node: Node) -> str:
+    """Return the text that parses to node; what occurs more than once gets a name first."""
+    uses: dict[Node, int] = {}
+    for piece in walk(node):
+        for arg in piece.args if isinstance(piece, Call) else ():
+            uses[arg] = uses.get(arg, 0) + 1
+    lines: list[str] = []
+
+    def emit(piece: Node, args: list[str]) -> str:
+        if isinstance(piece, Name):
+            return piece.id
+        if isinstance(piece, Literal):
+            return f"T({piece.value!r})"
+        assert isinstance(piece, Call)
+        text = f"{piece.primitive}({', '.join(args)})"
+        # Deep nesting is cut as well: Python's parser gives up at about a hundred open parentheses.
+        if uses.get(piece, 0) > 1 or text.count("(") > 50:
+            lines.append(f"_{len(lines)} = {text}")
+            return f"_{len(lines) - 1}"
+        return text
+
+    lines.append(render(node, emit))
+    return "; ".join(lines)
+
+
+class _Parser:
+    """One text on its way from Python's tree to ours."""
+
+    def __init__(self, text: str, names: tuple[str, ...]) -> None:
+        self._text = text
+        self._bound: dict[str, Node] = {}
+        for name in names:
+            if name in _TAKEN or keyword.iskeyword(name) or not name.isidentifier():
+                raise ScalarSyntaxError(
+                    f"{name!r} cannot name an input of the scalar body {text!r}:"
+                    " it is taken, or not a name"
+                )
+            self._bound[name] = Name(name)
+
+    def tree(self) -> Node:
+        try:
+            statements = ast.parse(self._text).body
+        except SyntaxError as error:
+            word = (error.text or self._text)[max((error.offset or 1) - 1, 0) :].split(" ")[0]
+            raise self._error(word, (error.offset or 1) - 1, error.msg) from None
+        if not statements or not isinstance(statements[-1], ast.Expr):
+            raise self._error(self._text, 0, "a body ends in an expression")
+        for statement in statements[:-1]:
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+            if not isinstance(statement, ast.Assign) or not isinstance(target, ast.Name):
+                raise self._refuse(statement, "only `name = expression;` may stand here")
+            name = target.id
+            if name in self._bound or name in _TAKEN:
+                raise self._refuse(statement, f"{name!r} has a meaning already")
+            self._bound[name] = self._node(statement.value)
+        return self._node(statements[-1].value)
+
+    def _node(self, at: ast.expr) -> Node:
+        if isinstance(at, ast.Name):
+            return self._name(at)
+        if isinstance(at, ast.Call):
+            return self._call(at)
+        if isinstance(at, ast.BinOp) and type(at.op) in _OPERATORS:
+            return Call(_OPERATORS[type(at.op)], (self._node(at.left), self._node(at.right)))
+        if isinstance(at, ast.UnaryOp) and type(at.op) in _OPERATORS:
+            return Call(_OPERATORS[type(at.op)], (self._node(at.operand),))
+        if isinstance(at, ast.Compare) and all(type(op) in _OPERATORS for op in at.ops):
+            if len(at.ops) > 1:
+                raise self._refuse(at, "comparisons do not chain; write logical_and(a < b, b < c)")
+            operands = (self._node(at.left), self._node(at.comparators[0]))
+            return Call(_OPERATORS[type(at.ops[0])], operands)
+        if isinstance(at, ast.Constant):
+            raise self._refuse(at, f"a bare literal has no dtype; write T({self._word(at)})")
+        if isinstance(at, ast.BoolOp | ast.UnaryOp):
+            raise self._refuse(at, "write logical_and, logical_or or logical_not")
+        if isinstance(at, ast.IfExp):
+            raise self._refuse(at, "write where(condition, a, b)")
+        raise self._refuse(at, f"{type(at).__name__} is not part of the scalar language")
+
+    def _name(self, at: ast.Name) -> Node:
+        node = self._bound.get(at.id)
+        if node is None:
+            raise self._refuse(at, f"unknown name; known: {', '.join(self._bound) or 'none'}")
+        return node
+
+    def _call(self, at: ast.Call) -> Node:
+        if not isinstance(at.func, ast.Name):
+            raise self._refuse(at.func, "only primitives can be called")
+        if at.keywords or any(isinstance(arg, ast.Starred) for arg in at.args):
+            raise self._refuse(at, "primitives take positional arguments only")
+        if at.func.id == "T":
+            if len(at.args) != 1:
+                raise self._refuse(at, "T takes one number")
+            return Literal(self._number(at.args[0]))
+        name = ALIASES.get(at.func.id, at.func.id)
+        primitive = PRIMITIVES.get(name)
+        if primitive is None:
+            close = difflib.get_close_matches(name, PRIMITIVES, 3)
+            hint = "did you mean " + " or ".join(close) + "?"
+            known = "known: " + " ".join(sorted(PRIMITIVES))
+            raise self._refuse(at.func, f"unknown primitive; {hint if close else known}")
+        if len(at.args) != primitive.arity:
+            raise self._refuse(at.func, f"takes {primitive.arity} arguments, not {len(at.args)}")
+        return Call(name, [self._node(arg) for arg in at.args])
+
+    def _number(self, at: ast.expr) -> int | float:
+        if isinstance(at, ast.Constant) and type(at.value) in (int, float):
+            value: int | float = at.value  # type: ignore[assignment]
+            return value
+        if isinstance(at, ast.Name) and at.id in CONSTANTS:
+            return CONSTANTS[at.id]
+        if isinstance(at, ast.UnaryOp) and isinstance(at.op, ast.USub):
+            return -self._number(at.operand)
+        if isinstance(at, ast.BinOp) and type(at.op) in _FOLDED:
+            try:
+                folded: int | float = _FOLDED[type(at.op)](
+                    self._number(at.left), self._number(at.right)
+                )
+                return folded
+            except ArithmeticError as error:
+                raise self._refuse(at, str(error)) from None
+        known = ", ".join(CONSTANTS)
+        raise self._refuse(at, f"T takes a number, or arithmetic on numbers and {known}")
+
+    def _word(self, at: ast.AST) -> str:
+        return ast.get_source_segment(self._text, at) or self._text
+
+    def _refuse(self, at: ast.expr | ast.stmt, why: str) -> ScalarSyntaxError:
+        # ast counts columns in UTF-8 bytes of the line; a reader counts letters of the whole text.
+        lines = self._text.splitlines(keepends=True)
+        before = lines[at.lineno - 1].encode()[: at.col_offset].decode()
+        return self._error(self._word(at), sum(map(len, lines[: at.lineno - 1])) + len(before), why)
+
+    def _error(self, word: str, column: int, why: str) -> ScalarSyntaxError:
+        error = ScalarSyntaxError(
+            f"{word!r} at column {column + 1} of the scalar body {self._text!r}: {why}"
+        )
+        error.offset, error.text = column + 1, self._text
+        return error
+
+
+_FOLDED: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.Pow: lambda a, b: a**b,
+}
