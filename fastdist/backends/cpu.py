@@ -1,0 +1,209 @@
+"""The CPU: NumPy's memory, and kernels that run at once in the calling thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from fastdist.core.errors import DeviceError, ShapeError
+
+from .backend import Backend
+
+if TYPE_CHECKING:
+    from fastdist.core.scalar import Body
+
+
+class CpuEvent:
+    """A point that is always passed, for work is done when its call returns."""
+
+    __slots__ = ()
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        pass
+
+
+class CpuStream:
+    """The order in which a thread calls: nothing is ever queued."""
+
+    __slots__ = ()
+    index = None
+
+    def record_event(self) -> CpuEvent:
+        return _EVENT
+
+    def wait_event(self, event: Any) -> None:
+        # An event of a device is waited for here and now: the next CPU work is the caller's next statement.
+        event.synchronize()
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        pass
+
+    def launch_host_function(self, function: Callable[[], object]) -> None:
+        function()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pass
+
+
+_EVENT = CpuEvent()
+_STREAM = CpuStream()
+
+
+class CpuBackend:
+    """NumPy arrays, and the kernels of fastdist.kernels.cpu."""
+
+    type = "cpu"
+
+    def __init__(self) -> None:
+        self._kernels: dict[str, Callable[..., None]] = {}
+        self._kernel_for: Callable[[Body], Any] | None = None
+
+    def device_count(self) -> int:
+        return 1
+
+    def empty(
+        self, shape: Sequence[int], dtype: np.dtype[Any], index: int | None = None
+    ) -> np.ndarray:
+        return np.empty(shape, dtype)
+
+    def from_numpy(self, array: np.ndarray, index: int | None = None) -> np.ndarray:
+        return array
+
+    def to_numpy(self, array: np.ndarray) -> np.ndarray:
+        return array
+
+    def index_of(self, array: np.ndarray) -> None:
+        return None
+
+    def data_ptr(self, array: np.ndarray) -> int:
+        return int(array.__array_interface__["data"][0])
+
+    def expand(self, array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+        if not array.flags.forc:
+            return np.broadcast_to(array, shape)
+        # A third of broadcast_to's time, and every backward of a sum comes here; memory without gaps lends its buffer.
+        view: np.ndarray = np.ndarray(shape, array.dtype, array, 0, expanded_strides(array, shape))
+        view.flags.writeable = False
+        return view
+
+    def as_strided(
+        self,
+        array: np.ndarray,
+        shape: Sequence[int],
+        strides_bytes: Sequence[int],
+        offset_bytes: int = 0,
+    ) -> np.ndarray:
+        if offset_bytes:
+            array = _starting_at(array, offset_bytes)
+        return as_strided(array, shape, strides_bytes)
+
+    @np.errstate(invalid="ignore", over="ignore")
+    def copy_into(self, out: np.ndarray, array: np.ndarray) -> None:
+        # C's cast is asked for: NaN to an integer or a float that overflows float16 is the caller's wish, not a mishap.
+        np.copyto(out, array, casting="unsafe")
+
+    def pointwise(self, body: Body, arrays: Sequence[np.ndarray], out: np.ndarray) -> None:
+        if self._kernel_for is None:
+            self._kernel_for = import_module("fastdist.kernels.cpu.pointwise").kernel_for
+        self._kernel_for(body).run(arrays, out)
+
+    def kernel(self, name: str) -> Callable[..., None]:
+        found = self._kernels.get(name)
+        if found is None:
+            found = self._kernels[name] = find_kernel(name)
+        return found
+
+    @np.errstate(invalid="ignore", over="ignore")
+    def add_into(self, accumulator: np.ndarray, array: np.ndarray) -> None:
+        np.add(accumulator, array, out=accumulator)
+
+    def current_stream(self, index: int | None = None) -> CpuStream:
+        return _STREAM
+
+    def stream(self, index: int | None = None) -> CpuStream:
+        return _STREAM
+
+    def record_stream(self, array: np.ndarray, stream: Any) -> None:
+        pass
+
+    def synchronize(self, index: int | None = None) -> None:
+        pass
+
+
+def expanded_strides(array: Any, shape: Sequence[int]) -> list[int]:
+    """Return the strides in bytes of array seen as shape, 0 along repeated axes.
+
+    Raises  ShapeError if an axis is neither 1 nor as long as asked for
+    """
+    added = len(shape) - len(array.shape)
+    strides = [0] * added
+    fits = added >= 0
+    for length, stride, wanted in zip(array.shape, array.strides, shape[added:], strict=False):
+        fits = fits and (length in (1, wanted))
+        strides.append(stride if length == wanted else 0)
+    if not fits:
+        raise ShapeError(
+            f"expand: an array of shape {array.shape} cannot be seen as {tuple(shape)}"
+        )
+    return strides
+
+
+def find_kernel(name: str) -> Callable[..., None]:
+    """Return the function `module.function` of fastdist.kernels.cpu.
+
+    Raises  DeviceError if there is none of that name
+    """
+    module_name, _, function_name = name.partition(".")
+    path = f"fastdist.kernels.cpu.{module_name}"
+    try:
+        module = import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name != path:
+            raise
+        raise DeviceError(f"no kernel {name!r} for the CPU: there is no module {path}") from None
+    function: Callable[..., None] | None = getattr(module, function_name, None)
+    if function is None:
+        raise DeviceError(f"no kernel {name!r} for the CPU: {path} has no {function_name!r}")
+    return function
+
+
+def load() -> Backend:
+    """Return the CPU's backend."""
+    return CpuBackend()
+
+
+class _Memory:
+    """A pointer to memory that `owner` keeps alive, in NumPy's array interface."""
+
+    def __init__(self, owner: np.ndarray, address: int) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": (1,),
+            "typestr": owner.dtype.str,
+            "data": (address, not owner.flags.writeable),
+        }
+
+
+def _starting_at(array: np.ndarray, offset_bytes: int) -> np.ndarray:
+    address = int(array.__array_interface__["data"][0]) + offset_bytes
+    return np.asarray(_Memory(array, address))
