@@ -1,0 +1,106 @@
+"""The choice of an OpenBLAS core, and what is read back of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fastdist.core import blas
+
+_ALL = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"})
+_ZEN5 = blas.Cpu("AuthenticAMD", 26, "AMD EPYC 9755", _ALL)
+
+
+def test_choose_core_sets_skylakex_on_an_amd_cpu_with_full_avx512() -> None:
+    environment: dict[str, str] = {}
+    choice = blas._choose(environment, False, lambda: _ZEN5)
+    assert (choice.how, environment["OPENBLAS_CORETYPE"]) == ("chosen", "SkylakeX")
+
+
+def test_choose_core_tells_a_child_that_its_user_did_not_choose() -> None:
+    environment: dict[str, str] = {}
+    blas._choose(environment, False, lambda: _ZEN5)
+    assert blas._choose(environment, False, lambda: _ZEN5).how == "chosen"
+
+
+@pytest.mark.parametrize(
+    "cpu",
+    [
+        blas.Cpu("GenuineIntel", 6, "Intel Xeon", _ALL),
+        blas.Cpu("AuthenticAMD", 25, "AMD EPYC", _ALL),
+        blas.Cpu("AuthenticAMD", 26, "no vector lengths", _ALL - {"avx512vl"}),
+        blas.Cpu("", 0, "", frozenset()),
+    ],
+    ids=["intel", "zen4", "part of avx512", "unknown"],
+)
+def test_choose_core_leaves_other_cpus_alone(cpu: blas.Cpu) -> None:
+    environment: dict[str, str] = {}
+    assert (blas._choose(environment, False, lambda: cpu).how, environment) == ("left", {})
+
+
+def test_choose_core_leaves_what_the_user_set() -> None:
+    environment = {"OPENBLAS_CORETYPE": "Zen"}
+    choice = blas._choose(environment, False, lambda: _ZEN5)
+    assert (choice.how, choice.core, environment) == ("user's", "Zen", {"OPENBLAS_CORETYPE": "Zen"})
+
+
+def test_choose_core_says_when_numpy_was_first() -> None:
+    environment: dict[str, str] = {}
+    assert blas._choose(environment, True, lambda: _ZEN5).how == "already loaded"
+    assert environment == {}
+
+
+def test_read_cpu_takes_the_first_processor(tmp_path: Path) -> None:
+    file = tmp_path / "cpuinfo"
+    file.write_text(
+        "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel name\t: X\n"
+        "flags\t\t: fpu avx512f\n\n"
+        "processor\t: 1\nvendor_id\t: Other\n"
+    )
+    assert blas.read_cpu(str(file)) == blas.Cpu(
+        "AuthenticAMD", 26, "X", frozenset({"fpu", "avx512f"})
+    )
+
+
+def test_read_cpu_is_empty_where_the_system_does_not_tell(tmp_path: Path) -> None:
+    assert blas.read_cpu(str(tmp_path / "missing")).features == frozenset()
+
+
+def test_openblas_core_names_the_core_that_the_environment_asks_for() -> None:
+    if blas.openblas_core() is None:
+        # NumPy was built on another BLAS: it must say so everywhere.
+        assert blas.blas_threads() is None
+        return
+    code = "from fastdist.core import blas; print(blas.choose_core().how, blas.openblas_core())"
+    environment = {**os.environ, "OPENBLAS_CORETYPE": "Haswell"}
+    environment.pop("FASTDIST_OPENBLAS_CORETYPE", None)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.split()[-2:] in (["user's", "Haswell"], ["loaded", "Haswell"])
+
+
+def test_set_blas_threads_is_read_back() -> None:
+    before = blas.blas_threads()
+    if before is None:
+        assert blas.set_blas_threads(1) is False
+        return
+    try:
+        assert blas.set_blas_threads(1) is True
+        assert blas.blas_threads() == 1
+    finally:
+        blas.set_blas_threads(before)
+
+
+def test_set_blas_threads_refuses_none() -> None:
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        blas.set_blas_threads(0)
