@@ -6,6 +6,7 @@ from __future__ import annotations
 # +-- ShapeError, DTypeError, DeviceError, ScalarSyntaxError, GraphError, VersionError
 # +-- ContextError                     a distributed autograd context that is not there, or of another job
 # |   +-- ContextReleasedError
+# +-- FutureError
 # +-- StoreError
 # |   +-- StoreTimeoutError
 # +-- RpcError                         everything that a call to another worker can end with
@@ -48,6 +49,10 @@ class ContextError(FastdistError, RuntimeError):
 
 class ContextReleasedError(ContextError):
     """The context was released while a pass still needed it."""
+
+
+class FutureError(FastdistError, RuntimeError):
+    """A Future that was completed twice, or asked for a value it does not have yet."""
 
 
 class StoreError(FastdistError, RuntimeError):

@@ -1,0 +1,258 @@
+"""Futures: a value that some thread will give once, and the callbacks that wait for it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from .errors import FutureError
+from .thread_pool import hand_on_lead
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+_logger = logging.getLogger(__name__)
+
+_PENDING, _VALUE, _ERROR = 0, 1, 2
+
+
+class Executor(Protocol):
+    """What a Future needs of a pool: somewhere to run its callbacks."""
+
+    def submit(self, function: Callable[..., object], *arguments: object) -> bool:
+        """Run function(*arguments) soon on another thread; False if the pool is closed."""
+
+
+class Future(Generic[T]):
+    """A value or an error that arrives once.
+
+    Thread  any; wait() blocks without the GIL, completing never blocks
+    Note    callbacks run in `executor` if one is given, else in the thread that completes the Future; a callback added
+            when the Future is done runs at once in the thread that adds it
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_callbacks",
+        "_executor",
+        "_lock",
+        "_outcome",
+        "_state",
+        "_waiters",
+    )
+
+    def __init__(
+        self, *, devices: Iterable[object] | None = None, executor: Executor | None = None
+    ) -> None:
+        # Guards the four slots below it. Nothing is called while it is held.
+        self._lock = threading.Lock()
+        self._state = _PENDING
+        self._outcome: Any = None
+        self._callbacks: list[Callable[[Future[T]], object]] | None = None
+        self._waiters: list[threading.Lock] | None = None
+        self._executor = executor
+
+    def done(self) -> bool:
+        """Return whether a value or an error has arrived."""
+        return self._state != _PENDING
+
+    def wait(self, timeout: float | None = None) -> T:
+        """Return the value, or raise the error, once it has arrived.
+
+        Units   timeout in seconds; None waits for ever
+        Raises  TimeoutError if nothing came within timeout; the error that completed this Future
+        """
+        if self._state == _PENDING and not self._wait_until_done(timeout):
+            raise TimeoutError(f"the Future was not completed within {timeout} s")
+        try:
+            return self.value()
+        finally:
+            # The error's traceback holds this frame; without this line the Future would hold itself alive through it.
+            del self
+
+    def value(self) -> T:
+        """Return the value of a Future that is done, or raise its error.
+
+        Raises  FutureError if it is not done
+        """
+        if self._state == _VALUE:
+            return cast(T, self._outcome)
+        if self._state == _PENDING:
+            raise FutureError(
+                "value() of a Future that is not done: call wait() instead, or ask done() first"
+            )
+        try:
+            raise self._outcome
+        finally:
+            del self  # as in wait()
+
+    def exception(self) -> BaseException | None:
+        """Return the error of a Future that is done; None if it has a value or is not done."""
+        return cast(BaseException, self._outcome) if self._state == _ERROR else None
+
+    def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:
+        """Return a Future of callback(self), which is called once this Future is done."""
+        child: Future[S] = Future(executor=self._executor)
+        self._add(_Continuation(callback, child))
+        return child
+
+    def add_done_callback(self, callback: Callable[[Future[T]], object]) -> None:
+        """Call callback(self) once this Future is done. An error it raises is logged: nobody waits for it."""
+        self._add(callback)
+
+    def set_result(self, result: T) -> None:
+        """Complete this Future with a value.
+
+        Raises  FutureError if it is done already
+        """
+        if not self._complete(_VALUE, result):
+            raise FutureError(_COMPLETED_TWICE)
+
+    def set_exception(self, result: BaseException) -> None:
+        """Complete this Future with an error, which wait() and value() will raise.
+
+        Raises  FutureError if it is done already; AssertionError if result is no exception
+        """
+        if not isinstance(result, BaseException):
+            raise AssertionError(  # noqa: TRY004 - torch's class for it
+                f"{result} is of type {type(result)}, not an Exception."
+            )
+        if not self._complete(_ERROR, result):
+            raise FutureError(_COMPLETED_TWICE)
+
+    def try_complete(self, value: object = None, error: BaseException | None = None) -> bool:
+        """Complete with error if one is given, else with value; return False if somebody was first."""
+        return self._complete(_VALUE, value) if error is None else self._complete(_ERROR, error)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """Let asyncio code write `await future`."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        arrived = loop.create_future()
+
+        def tell(_: Future[T]) -> None:
+            loop.call_soon_threadsafe(finish)
+
+        def finish() -> None:
+            if not arrived.done():
+                arrived.set_result(None)
+
+        self.add_done_callback(tell)
+        yield from arrived
+        return self.value()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError(
+            "cannot pickle a Future: it belongs to this process; wait for it and send its value"
+        )
+
+    def _complete(self, state: int, outcome: object) -> bool:
+        with self._lock:
+            if self._state != _PENDING:
+                return False
+            # The outcome first: done(), wait() and value() read the state without the lock.
+            self._outcome = outcome
+            self._state = state
+            waiters, self._waiters = self._waiters, None
+            callbacks, self._callbacks = self._callbacks, None
+        if waiters is not None:
+            for waiter in waiters:
+                waiter.release()
+        if callbacks is not None:
+            self._run(callbacks)
+        return True
+
+    def _wait_until_done(self, timeout: float | None) -> bool:
+        waiter = threading.Lock()
+        waiter.acquire()
+        with self._lock:
+            if self._state != _PENDING:
+                return True
+            if self._waiters is None:
+                self._waiters = []
+            self._waiters.append(waiter)
+        hand_on_lead()
+        try:
+            return waiter.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+        finally:
+            with self._lock:
+                if self._waiters is not None:
+                    self._waiters.remove(waiter)
+
+    def _add(self, callback: Callable[[Future[T]], object]) -> None:
+        with self._lock:
+            if self._state == _PENDING:
+                if self._callbacks is None:
+                    self._callbacks = []
+                self._callbacks.append(callback)
+                return
+        _call(callback, self)
+
+    def _run(self, callbacks: list[Callable[[Future[T]], object]]) -> None:
+        for callback in callbacks:
+            # A closed pool takes nothing any more; whoever waits for a callback must not wait for ever.
+            if self._executor is None or not self._executor.submit(_call, callback, self):
+                _call(callback, self)
+
+
+_COMPLETED_TWICE = "Attempting to mark a completed Future as complete again. Note that a Future can only be marked completed once."
+
+
+class _Continuation(Generic[T, S]):
+    """A callback whose result or error completes another Future."""
+
+    __slots__ = ("callback", "child")
+
+    def __init__(self, callback: Callable[[Future[T]], S], child: Future[S]) -> None:
+        self.callback = callback
+        self.child = child
+
+    def __call__(self, future: Future[T]) -> None:
+        try:
+            result = self.callback(future)
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the child gets it
+            self.child.try_complete(error=error)
+        else:
+            self.child.try_complete(result)
+
+
+def _call(callback: Callable[[Future[Any]], object], future: Future[Any]) -> None:
+    try:
+        callback(future)
+    except Exception:
+        _logger.exception("a callback of a Future raised; use then() to have its error in a Future")
+
+
+def collect_all(futures: Iterable[Future[Any]]) -> Future[list[Future[Any]]]:
+    """Return a Future of the list itself, done when all are done or as soon as one has an error."""
+    members = list(futures)
+    all_done: Future[list[Future[Any]]] = Future()
+    if not members:
+        all_done.set_result(members)
+        return all_done
+    lock = threading.Lock()
+    left = len(members)
+
+    def count(member: Future[Any]) -> None:
+        nonlocal left
+        error = member.exception()
+        if error is not None:
+            all_done.try_complete(error=error)
+            return
+        with lock:
+            left -= 1
+            last = left == 0
+        if last:
+            all_done.try_complete(members)
+
+    for member in members:
+        member.add_done_callback(count)
+    return all_done
+
+
+def wait_all(futures: Iterable[Future[Any]]) -> list[Any]:
+    """Return the values of all futures in their order; raise the first error without waiting for the others."""
+    return [future.value() for future in collect_all(futures).wait()]

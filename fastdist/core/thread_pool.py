@@ -1,0 +1,351 @@
+"""The pool that runs requests, gradient messages and callbacks; one of its threads reads the messages itself."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+from queue import Empty, SimpleQueue
+from typing import Any, Final, NamedTuple, Protocol
+
+_logger = logging.getLogger(__name__)
+
+# Note [Leader and followers]
+# A message should run on the thread that received it: a hop to another thread costs 6-20 us, more when a sleeping core
+# must be woken. So one thread of the pool, the leader, blocks in source.take(). What it takes it runs itself, and stays
+# the leader while doing so: most requests are shorter than it takes to wake somebody. If it is still busy at the
+# watcher's next look (every half millisecond while there is work, asleep otherwise), or is about to block
+# (hand_on_lead), it loses the lead to another thread, which is started if none is idle.
+#
+# Work is counted or not. Counted is what users wrote (functions, callbacks): at most `limit` of it runs at once. The
+# limit begins at 4 and grows by one, up to max_counted, whenever some work has waited 2 ms: Python threads beyond the
+# few that make progress only take the interpreter lock from each other. Uncounted work (gradients, Nodes, clean-up)
+# never waits behind anything: if no thread is idle one is started.
+
+INITIAL_LIMIT: Final = 4
+LOOK_EVERY_S: Final = 0.0005
+PATIENCE_S: Final = 0.002
+_LOOKS_BEFORE_SLEEP: Final = 20
+_IDLE_KEPT: Final = 4
+
+
+class _Verdict(Enum):
+    """What a thread without work does next."""
+
+    LEAD = auto()
+    WAIT = auto()
+    END = auto()
+
+
+_current = threading.local()
+
+
+class Work(NamedTuple):
+    """One thing to run on a pool thread: function(argument)."""
+
+    function: Callable[[Any], object]
+    argument: Any
+    counted: bool
+
+
+class Source(Protocol):
+    """Where the leader gets its work."""
+
+    def take(self) -> Work | None:
+        """Block for the next work; None after wake(). Called by one thread at a time."""
+
+    def wake(self) -> None:
+        """Make take() return None soon. Called from any thread."""
+
+
+class ThreadPool:
+    """Threads on demand, of which one at a time, the leader, reads a source.
+
+    Thread  every method may be called from any thread
+    """
+
+    def __init__(self, name: str, max_counted: int, source: Source | None = None) -> None:
+        self.name = name
+        self.max_counted = max_counted
+        self._source = source
+        # Guards everything below. Only waiters (plain locks, never blocking to release) are touched while it is held.
+        self._lock = threading.Lock()
+        self._uncounted: deque[Work] = deque()
+        self._counted: deque[tuple[float, Work]] = deque()
+        self._running_counted = 0
+        self._limit = min(INITIAL_LIMIT, max_counted)
+        # Invariant: a thread is in _idle, or will call _next() before it sleeps.
+        self._idle: list[threading.Lock] = []
+        self._threads: set[threading.Thread] = set()
+        self._threads_made = 0
+        self._leader: threading.Thread | None = None
+        self._leader_is_busy = False
+        self._works_led = 0
+        self._closed = False
+        self._all_left = threading.Condition(self._lock)
+        self._watcher = _Watcher(self)
+
+    def start(self) -> None:
+        """Start reading the source."""
+        with self._lock:
+            self._start_thread()
+
+    def submit(self, function: Callable[..., object], *arguments: object) -> bool:
+        """Run function(*arguments) as counted work; return False if the pool is closed."""
+        return self._submit(Work(_spread, (function, arguments), counted=True))
+
+    def submit_uncounted(self, function: Callable[..., object], *arguments: object) -> bool:
+        """Run function(*arguments) without waiting for users' work; return False if the pool is closed."""
+        return self._submit(Work(_spread, (function, arguments), counted=False))
+
+    def stop(self, timeout: float | None = None) -> list[str]:
+        """Run what is queued, end all threads, and return the names of those still busy after timeout."""
+        with self._lock:
+            self._closed = True
+            for waiter in self._idle:
+                waiter.release()
+            self._idle.clear()
+        if self._source is not None:
+            self._source.wake()
+        self._watcher.stop()
+        me = threading.current_thread()
+        with self._lock:
+            self._all_left.wait_for(lambda: not self._threads - {me}, timeout)
+            left = self._threads - {me}
+        return sorted(thread.name for thread in left)
+
+    def num_threads(self) -> int:
+        """Return how many threads the pool has now."""
+        with self._lock:
+            return len(self._threads)
+
+    def num_idle(self) -> int:
+        """Return how many threads wait for work, the waiting leader among them."""
+        with self._lock:
+            return len(self._idle) + (self._leader is not None and not self._leader_is_busy)
+
+    def num_counted_running(self) -> int:
+        """Return how many users' functions run now."""
+        with self._lock:
+            return self._running_counted
+
+    def limit(self) -> int:
+        """Return how many users' functions may run at once now."""
+        with self._lock:
+            return self._limit
+
+    def lose_lead(self, leader: threading.Thread, works_led: int | None = None) -> None:
+        """Take the lead from a leader that is busy; with works_led, only if it is busy with just that work."""
+        with self._lock:
+            if self._leader is not leader or not self._leader_is_busy:
+                return
+            if works_led is None or works_led == self._works_led:
+                self._leader = None
+                self._wake_or_start()
+
+    def look(self, seen: int) -> tuple[int, bool]:
+        """Do what time alone can tell; return the number of works led and whether there is anything to watch."""
+        with self._lock:
+            leader, works_led, busy = self._leader, self._works_led, self._leader_is_busy
+            may_grow = self._counted and self._limit < self.max_counted
+            if may_grow and time.monotonic() - self._counted[0][0] >= PATIENCE_S:
+                self._limit += 1
+                self._wake_or_start()
+            watching = bool(self._counted) or (busy and leader is not None)
+        if busy and leader is not None and seen == works_led:
+            self.lose_lead(leader, works_led)
+        return works_led, watching
+
+    def _submit(self, work: Work) -> bool:
+        with self._lock:
+            if self._closed:
+                return False
+            if not work.counted:
+                self._uncounted.append(work)
+                self._wake_or_start()
+            else:
+                self._counted.append((time.monotonic(), work))
+                if self._running_counted < self._limit:
+                    self._wake_or_start()
+        if work.counted:
+            self._watcher.attend()
+        return True
+
+    def _wake_or_start(self) -> None:
+        if self._idle:
+            self._idle.pop().release()
+        elif not self._closed:
+            self._start_thread()
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(
+            target=self._live, name=f"{self.name}-{self._threads_made}", daemon=True
+        )
+        self._threads_made += 1
+        self._threads.add(thread)
+        thread.start()
+
+    def _live(self) -> None:
+        me = threading.current_thread()
+        _current.pool = self
+        waiter = threading.Lock()
+        waiter.acquire()
+        try:
+            while True:
+                verdict = self._next(me, waiter)
+                if isinstance(verdict, Work):
+                    _run(verdict)
+                    if verdict.counted:
+                        self._counted_work_ended()
+                elif verdict is _Verdict.LEAD:
+                    self._lead(me)
+                elif verdict is _Verdict.WAIT:
+                    waiter.acquire()
+                else:
+                    return
+        finally:
+            with self._lock:
+                self._threads.discard(me)
+                if self._leader is me:
+                    self._leader = None
+                self._all_left.notify_all()
+
+    def _next(self, me: threading.Thread, waiter: threading.Lock) -> Work | _Verdict:
+        with self._lock:
+            if self._uncounted:
+                return self._uncounted.popleft()
+            if self._counted and self._running_counted < self._limit:
+                self._running_counted += 1
+                return self._counted.popleft()[1]
+            if self._closed:
+                # Counted work may be left, all slots being taken: the threads that hold them will come by here.
+                return _Verdict.END
+            if self._leader is None and self._source is not None:
+                self._leader = me
+                return _Verdict.LEAD
+            if len(self._idle) >= _IDLE_KEPT:
+                return _Verdict.END
+            self._idle.append(waiter)
+            return _Verdict.WAIT
+
+    def _lead(self, me: threading.Thread) -> None:
+        source = self._source
+        assert source is not None
+        while True:
+            work = source.take()
+            if work is None:
+                with self._lock:
+                    self._leader = None
+                return
+            with self._lock:
+                if work.counted:
+                    if self._running_counted >= self._limit or self._counted:
+                        self._counted.append((time.monotonic(), work))
+                        work = None
+                    else:
+                        self._running_counted += 1
+                if work is not None:
+                    self._leader_is_busy = True
+                    self._works_led += 1
+            self._watcher.attend()
+            if work is None:
+                continue
+            _run(work)
+            with self._lock:
+                still_leader = self._leader is me
+                if still_leader:
+                    self._leader_is_busy = False
+                if work.counted:
+                    self._running_counted -= 1
+                    if self._counted and self._running_counted < self._limit:
+                        self._wake_or_start()
+            if not still_leader:
+                return
+
+    def _counted_work_ended(self) -> None:
+        with self._lock:
+            self._running_counted -= 1
+
+
+def hand_on_lead() -> None:
+    """Let another thread read messages, if this one is a leader: it is about to block."""
+    pool = getattr(_current, "pool", None)
+    if pool is not None:
+        pool.lose_lead(threading.current_thread())
+
+
+def _run(work: Work) -> None:
+    try:
+        work.function(work.argument)
+    except Exception:
+        _logger.exception(
+            "work of the thread pool raised; its error should have been put into a Future"
+        )
+
+
+def _spread(call: Any) -> None:
+    function, arguments = call
+    function(*arguments)
+
+
+class _Watcher:
+    """The thread that looks after a pool while it has work, and sleeps otherwise."""
+
+    def __init__(self, pool: ThreadPool) -> None:
+        self._pool = pool
+        # Guards the three below it.
+        self._lock = threading.Lock()
+        self._awake = False
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+        self._alarms: SimpleQueue[None] = SimpleQueue()
+
+    def attend(self) -> None:
+        """Be awake for as long as there is something to watch. Cheap while awake."""
+        if self._awake:
+            return
+        with self._lock:
+            if self._awake or self._stopped:
+                return
+            self._awake = True
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._watch, name=f"{self._pool.name}-watch", daemon=True
+                )
+                self._thread.start()
+        self._alarms.put(None)
+
+    def stop(self) -> None:
+        """End the thread and wait for its end."""
+        with self._lock:
+            self._stopped = True
+            thread = self._thread
+        self._alarms.put(None)
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _watch(self) -> None:
+        seen = quiet_looks = 0
+        while not self._stopped:
+            if quiet_looks < _LOOKS_BEFORE_SLEEP:
+                self._nap()
+            else:
+                # Closed first, looked after: work that began before the look is seen by it, work that begins later
+                # finds the watcher asleep and rings.
+                self._awake = False
+                if not self._pool.look(-1)[1]:
+                    self._alarms.get()
+                self._awake = True
+                quiet_looks = 0
+            works_led, watching = self._pool.look(seen)
+            quiet_looks = 0 if watching or works_led != seen else quiet_looks + 1
+            seen = works_led
+
+    def _nap(self) -> None:
+        try:
+            self._alarms.get(timeout=LOOK_EVERY_S)
+        except Empty:
+            return

@@ -1,0 +1,207 @@
+"""What a Future promises to those who wait and to those who complete it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import pickle
+import threading
+import time
+import weakref
+
+import pytest
+
+from fastdist.core.errors import FutureError
+from fastdist.core.thread_pool import ThreadPool
+from fastdist.futures import Future, collect_all, wait_all
+
+
+def test_future_gives_its_value_to_every_waiter() -> None:
+    future: Future[int] = Future()
+    got: list[int] = []
+    threads = [threading.Thread(target=lambda: got.append(future.wait(5))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    future.set_result(3)
+    for thread in threads:
+        thread.join(5)
+    assert got == [3, 3, 3, 3]
+
+
+def test_future_raises_its_error_in_wait_and_value() -> None:
+    future: Future[int] = Future()
+    future.set_exception(KeyError("k"))
+    with pytest.raises(KeyError):
+        future.wait()
+    with pytest.raises(KeyError):
+        future.value()
+
+
+def test_future_refuses_an_error_that_is_no_exception() -> None:
+    with pytest.raises(AssertionError, match="is of type <class 'int'>, not an Exception"):
+        Future().set_exception(3)  # type: ignore[arg-type]
+
+
+def test_future_refuses_to_be_completed_twice() -> None:
+    future: Future[int] = Future()
+    future.set_result(1)
+    with pytest.raises(
+        RuntimeError, match="^Attempting to mark a completed Future as complete again"
+    ):
+        future.set_result(2)
+    with pytest.raises(FutureError):
+        future.set_exception(ValueError())
+    assert future.wait() == 1
+
+
+@pytest.mark.seed("T13")
+def test_future_is_completed_by_exactly_one_of_many_threads() -> None:
+    for _ in range(50):
+        future: Future[int] = Future()
+        start = threading.Barrier(4)
+        won: list[bool] = []
+
+        def race(i: int, start: threading.Barrier = start, future: Future[int] = future) -> None:
+            start.wait(5)
+            won.append(future.try_complete(i))
+
+        threads = [threading.Thread(target=race, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(5)
+        assert sorted(won) == [False, False, False, True]
+        won.clear()
+
+
+def test_value_of_a_future_that_is_not_done_says_what_to_do() -> None:
+    with pytest.raises(FutureError, match="call wait"):
+        Future().value()
+
+
+def test_wait_stops_at_its_timeout() -> None:
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        Future().wait(0.02)
+    assert 0.019 <= time.monotonic() - began < 1
+
+
+def test_then_passes_value_and_error_on() -> None:
+    future: Future[int] = Future()
+    doubled = future.then(lambda done: done.value() * 2)
+    broken = doubled.then(lambda done: done.value() / 0)
+    future.set_result(4)
+    assert doubled.wait(1) == 8
+    with pytest.raises(ZeroDivisionError):
+        broken.wait(1)
+
+
+def test_then_of_a_future_that_is_done_runs_at_once() -> None:
+    future: Future[int] = Future()
+    future.set_result(1)
+    assert (
+        future.then(lambda done: threading.current_thread()).value() is threading.current_thread()
+    )
+
+
+@pytest.mark.seed("T33")
+def test_callbacks_run_in_the_pool_that_the_future_was_given() -> None:
+    pool = ThreadPool("fastdist-test-pool", max_counted=4)
+    try:
+        future: Future[int] = Future(executor=pool)
+        names = future.then(lambda _: threading.current_thread().name)
+        grandchild = names.then(lambda _: threading.current_thread().name)
+        future.set_result(1)
+        assert names.wait(5).startswith("fastdist-test-pool")
+        assert grandchild.wait(5).startswith("fastdist-test-pool")
+    finally:
+        assert pool.stop(5) == []
+
+
+def test_callbacks_run_in_the_completing_thread_once_the_pool_is_closed() -> None:
+    pool = ThreadPool("fastdist-test-pool", max_counted=4)
+    pool.stop(5)
+    future: Future[int] = Future(executor=pool)
+    thread = future.then(lambda _: threading.current_thread())
+    future.set_result(1)
+    assert thread.value() is threading.current_thread()
+
+
+def test_an_error_in_a_done_callback_is_logged_and_stops_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    future: Future[int] = Future()
+    after: list[int] = []
+    future.add_done_callback(lambda done: 1 / 0)
+    future.add_done_callback(lambda done: after.append(done.value()))
+    with caplog.at_level(logging.ERROR):
+        future.set_result(7)
+    assert after == [7]
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.seed("E43")
+def test_waiting_lets_other_threads_go_on() -> None:
+    future: Future[int] = Future()
+    counted = 0
+
+    def count() -> None:
+        nonlocal counted
+        while counted < 20_000:
+            counted += 1
+        future.set_result(counted)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    assert future.wait(20) == 20_000
+    thread.join(5)
+
+
+def test_collect_all_waits_for_all_and_keeps_their_order() -> None:
+    futures = [Future[int]() for _ in range(3)]
+    together = collect_all(futures)
+    for i in (2, 0, 1):
+        assert not together.done()
+        futures[i].set_result(i)
+    assert together.wait(1) == futures
+    assert wait_all(futures) == [0, 1, 2]
+    assert collect_all([]).wait(1) == []
+
+
+def test_collect_all_ends_at_the_first_error() -> None:
+    futures = [Future[int]() for _ in range(2)]
+    together = collect_all(futures)
+    futures[1].set_exception(KeyError("first"))
+    with pytest.raises(KeyError):
+        together.wait(1)
+    futures[0].set_result(0)
+
+
+def test_a_failed_future_goes_away_with_its_last_user() -> None:
+    future: Future[int] = Future()
+    gone = weakref.ref(future)
+    future.set_exception(ValueError("x"))
+    gc.disable()
+    try:
+        with pytest.raises(ValueError):
+            future.wait()
+        del future
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_future_cannot_be_pickled_and_says_why() -> None:
+    with pytest.raises(TypeError, match="belongs to this process"):
+        pickle.dumps(Future())
+
+
+def test_future_can_be_awaited() -> None:
+    future: Future[int] = Future()
+
+    async def user() -> int:
+        threading.Timer(0.01, future.set_result, (5,)).start()
+        return await future
+
+    assert asyncio.run(user()) == 5

@@ -1,0 +1,182 @@
+"""The pool: who leads, who waits, how many run, and how it ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+
+import pytest
+
+from fastdist.core.thread_pool import INITIAL_LIMIT, ThreadPool, Work, hand_on_lead
+
+DEADLINE_S = 10
+
+
+class QueueSource:
+    """A source fed by the test."""
+
+    def __init__(self) -> None:
+        self.works: SimpleQueue[Work | None] = SimpleQueue()
+
+    def take(self) -> Work | None:
+        return self.works.get()
+
+    def wake(self) -> None:
+        self.works.put(None)
+
+    def give(self, function: Callable[[], object], *, counted: bool = True) -> None:
+        self.works.put(Work(lambda _: function(), None, counted))
+
+
+@pytest.fixture
+def source() -> QueueSource:
+    return QueueSource()
+
+
+@pytest.fixture
+def pool(source: QueueSource) -> Iterator[ThreadPool]:
+    pool = ThreadPool("fastdist-test-pool", max_counted=8, source=source)
+    pool.start()
+    yield pool
+    assert pool.stop(DEADLINE_S) == []
+
+
+def test_short_work_of_the_source_stays_on_one_thread(
+    pool: ThreadPool, source: QueueSource
+) -> None:
+    names: SimpleQueue[str] = SimpleQueue()
+    for _ in range(20):
+        source.give(lambda: names.put(threading.current_thread().name))
+    assert len({names.get(timeout=DEADLINE_S) for _ in range(20)}) <= 2
+
+
+def test_the_source_is_read_on_while_a_work_is_stuck(pool: ThreadPool, source: QueueSource) -> None:
+    release, second_ran = threading.Event(), threading.Event()
+    source.give(lambda: release.wait(DEADLINE_S))
+    source.give(second_ran.set)
+    assert second_ran.wait(DEADLINE_S)
+    release.set()
+
+
+def test_work_that_says_it_will_block_gives_the_lead_away_at_once(
+    pool: ThreadPool, source: QueueSource
+) -> None:
+    release, second_ran = threading.Event(), threading.Event()
+
+    def block() -> None:
+        hand_on_lead()
+        release.wait(DEADLINE_S)
+
+    source.give(block)
+    source.give(second_ran.set)
+    assert second_ran.wait(DEADLINE_S)
+    release.set()
+
+
+def test_counted_work_grows_to_its_maximum_and_not_beyond(
+    pool: ThreadPool, source: QueueSource
+) -> None:
+    running = threading.Semaphore(0)
+    release = threading.Event()
+    most, now, lock = 0, 0, threading.Lock()
+
+    def hold() -> None:
+        nonlocal most, now
+        with lock:
+            now += 1
+            most = max(most, now)
+        running.release()
+        release.wait(DEADLINE_S)
+        with lock:
+            now -= 1
+
+    assert pool.limit() == INITIAL_LIMIT
+    for _ in range(12):
+        pool.submit(hold)
+    for _ in range(8):
+        assert running.acquire(timeout=DEADLINE_S)
+    assert pool.limit() == 8
+    assert not running.acquire(timeout=0.05)
+    release.set()
+    for _ in range(4):
+        assert running.acquire(timeout=DEADLINE_S)
+    assert most == 8
+
+
+def test_uncounted_work_never_waits_behind_counted_work(
+    pool: ThreadPool, source: QueueSource
+) -> None:
+    release = threading.Event()
+    for _ in range(20):
+        source.give(lambda: release.wait(DEADLINE_S))
+    for submit in (lambda f: pool.submit_uncounted(f), lambda f: source.give(f, counted=False)):
+        ran = threading.Event()
+        submit(ran.set)
+        assert ran.wait(DEADLINE_S)
+    release.set()
+
+
+def test_a_pool_with_max_one_runs_one_user_function_at_a_time() -> None:
+    pool = ThreadPool("fastdist-test-pool", max_counted=1)
+    running, release = threading.Semaphore(0), threading.Event()
+
+    def hold() -> None:
+        running.release()
+        release.wait(DEADLINE_S)
+
+    pool.submit(hold), pool.submit(hold)
+    assert running.acquire(timeout=DEADLINE_S)
+    assert not running.acquire(timeout=0.05)
+    release.set()
+    assert pool.stop(DEADLINE_S) == []
+    assert running.acquire(timeout=0)
+
+
+def test_stop_runs_what_is_queued_and_refuses_what_comes_later() -> None:
+    pool = ThreadPool("fastdist-test-pool", max_counted=2)
+    ran: SimpleQueue[int] = SimpleQueue()
+    for i in range(50):
+        assert pool.submit(ran.put, i)
+    assert pool.stop(DEADLINE_S) == []
+    assert sorted(ran.get(timeout=0.1) for _ in range(50)) == list(range(50))
+    assert not pool.submit(ran.put, 0)
+    assert pool.num_threads() == 0
+
+
+def test_stop_names_the_threads_that_do_not_end() -> None:
+    pool = ThreadPool("fastdist-test-pool", max_counted=2)
+    release, runs = threading.Event(), threading.Event()
+    pool.submit(lambda: (runs.set(), release.wait(DEADLINE_S)))
+    assert runs.wait(DEADLINE_S)
+    assert pool.stop(0.01) == ["fastdist-test-pool-0"]
+    release.set()
+    assert pool.stop(DEADLINE_S) == []
+
+
+def test_work_that_raises_is_logged_and_the_pool_lives_on(
+    pool: ThreadPool, source: QueueSource, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran = threading.Event()
+    source.give(lambda: 1 / 0)
+    source.give(ran.set)
+    assert ran.wait(DEADLINE_S)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_all_work_runs_once_under_many_submitters(pool: ThreadPool, source: QueueSource) -> None:
+    ran: SimpleQueue[int] = SimpleQueue()
+
+    def submitter(base: int) -> None:
+        for i in range(base, base + 200):
+            (pool.submit if i % 3 else pool.submit_uncounted)(ran.put, i)
+            source.give(lambda i=i: ran.put(10_000 + i), counted=bool(i % 2))  # type: ignore[misc]
+
+    threads = [threading.Thread(target=submitter, args=(1_000 * k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    got = sorted(ran.get(timeout=DEADLINE_S) for _ in range(1600))
+    expected = [1_000 * k + i for k in range(4) for i in range(200)]
+    assert got == sorted(expected + [10_000 + i for i in expected])
