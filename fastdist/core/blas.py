@@ -1,6 +1,7 @@
 """Which kernels NumPy's OpenBLAS runs: chosen before NumPy loads, and read back afterwards.
 
-Nothing here imports NumPy or ctypes before it must: `choose_core` runs first of all at `import fastdist`.
+Nothing here imports NumPy or ctypes before it must: `choose_core` is the first thing that
+`import fastdist` does.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _FIRST_FAMILY_WITH_FULL_WIDTH = 26
 
 
 def choose_core() -> CoreChoice:
-    """Set OPENBLAS_CORETYPE for an AMD CPU with full AVX-512, unless the user did or NumPy is loaded.
+    """Set OPENBLAS_CORETYPE on AMD CPUs with full AVX-512, unless the user did or NumPy is loaded.
 
     Source  see Note [The right OpenBLAS core]
     Note  under 0.2 ms; a second call repeats the first one's answer
@@ -104,7 +105,7 @@ def _split_row(line: str) -> tuple[str, str]:
 
 
 def openblas_core() -> str | None:
-    """Return the core whose kernels NumPy's OpenBLAS really runs, None if NumPy has another BLAS."""
+    """Return the core whose kernels NumPy's OpenBLAS runs, None if NumPy has another BLAS."""
     function = _function("get_corename", "c_char_p")
     return None if function is None else str(function().decode())
 

@@ -1,0 +1,80 @@
+"""A multi-layer perceptron with its gradients written out in NumPy, to hold fastdist's against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Layer(NamedTuple):
+    """The parameters of y = x W^T + b, or their gradients; weight is (outputs, inputs)."""
+
+    weight: Array
+    bias: Array
+
+
+def make_layers(sizes: Sequence[int], seed: int = 0) -> list[Layer]:
+    """Draw layers for sizes (inputs, hidden ..., outputs), uniform within 1/sqrt(inputs)."""
+    generator = np.random.Generator(np.random.Philox(seed))
+    layers = []
+    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+        bound = 1.0 / np.sqrt(inputs)
+        weight = generator.uniform(-bound, bound, (outputs, inputs))
+        layers.append(Layer(weight, generator.uniform(-bound, bound, outputs)))
+    return layers
+
+
+def forward(layers: Sequence[Layer], images: Array) -> Array:
+    """Return the logits: ReLU between the layers, none after the last."""
+    return _activations(layers, images)[-1]
+
+
+def loss_and_gradients(
+    layers: Sequence[Layer], images: Array, labels: NDArray[np.int64]
+) -> tuple[float, list[Layer]]:
+    """Return the mean cross-entropy of a batch and its gradient for each layer, first to last."""
+    activations = _activations(layers, images)
+    loss, g = _cross_entropy(activations[-1], labels)
+    gradients = []
+    for layer, x in zip(reversed(layers), reversed(activations[:-1]), strict=True):
+        gradients.append(Layer(g.T @ x, g.sum(axis=0)))
+        # x is what ReLU let through: where it is zero, nothing flows back.
+        g = np.where(x > 0.0, g @ layer.weight, 0.0)
+    return loss, gradients[::-1]
+
+
+def step(layers: Sequence[Layer], gradients: Sequence[Layer], lr: float) -> list[Layer]:
+    """Return the layers after one step of plain gradient descent."""
+    return [
+        Layer(layer.weight - lr * gradient.weight, layer.bias - lr * gradient.bias)
+        for layer, gradient in zip(layers, gradients, strict=True)
+    ]
+
+
+def accuracy(logits: Array, labels: NDArray[np.int64]) -> float:
+    """Return the share of rows whose largest logit is the label's."""
+    return float((logits.argmax(axis=1) == labels).mean())
+
+
+def _activations(layers: Sequence[Layer], images: Array) -> list[Array]:
+    activations = [images]
+    for layer in layers[:-1]:
+        activations.append(np.maximum(activations[-1] @ layer.weight.T + layer.bias, 0.0))
+    activations.append(activations[-1] @ layers[-1].weight.T + layers[-1].bias)
+    return activations
+
+
+def _cross_entropy(logits: Array, labels: NDArray[np.int64]) -> tuple[float, Array]:
+    rows = np.arange(len(labels))
+    # The largest logit is taken off first, so that exp cannot overflow.
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    log_sum = np.log(np.exp(shifted).sum(axis=1))
+    loss = float((log_sum - shifted[rows, labels]).mean())
+    g = np.exp(shifted - log_sum[:, None])
+    g[rows, labels] -= 1.0
+    return loss, g / len(labels)
