@@ -1,0 +1,125 @@
+"""The claim that the wheel holds what the tree holds, and that importing it is cheap and quiet."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from email.parser import HeaderParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILT_FROM = ["pyproject.toml", "README.md", "LICENSE"]
+TIMEOUT_S = 100
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> str:
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command[0]} ended with {done.returncode}:\n{done.stderr}"
+    return done.stdout
+
+
+def files_of_the_tree() -> set[str]:
+    """Return what git has, or would take, of the two folders that make the package."""
+    # The owner of a clone is not always who runs the tests; git would refuse to answer.
+    git = ["git", "-c", "safe.directory=*"]
+    listing = run(
+        *git, "ls-files", "--cached", "--others", "--exclude-standard", "fastdist", "kernels"
+    )
+    return {name for name in listing.splitlines() if (ROOT / name).is_file()}
+
+
+def package_of(name: str) -> str:
+    folder = Path(name).parent.as_posix()
+    return re.sub(r"^kernels", "fastdist.kernels", folder).replace("/", ".")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel from a copy, so that no build folder of an earlier day is swept into it."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in [*BUILT_FROM, *files_of_the_tree()]:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, source / name)
+    build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+    run(sys.executable, "-c", build, out, cwd=source)
+    (built,) = out.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("unpacked")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def test_the_packages_list_names_every_folder_with_code() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    there = {package_of(name) for name in files_of_the_tree() if name.endswith(".py")}
+    assert listed == sorted(there), "packages in pyproject.toml must be these, sorted"
+
+
+def test_every_folder_with_code_has_an_init() -> None:
+    names = files_of_the_tree()
+    folders = {Path(name).parent for name in names if name.endswith(".py")}
+    assert {str(folder) for folder in folders if f"{folder}/__init__.py" not in names} == set()
+
+
+def test_the_wheel_holds_the_files_of_the_tree_and_no_other(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+    expected = {re.sub(r"^kernels/", "fastdist/kernels/", name) for name in files_of_the_tree()}
+    assert held == expected
+
+
+def test_the_wheel_asks_for_numpy_numba_and_pyzmq_alone(unpacked: Path) -> None:
+    (metadata,) = unpacked.glob("*.dist-info/METADATA")
+    required = HeaderParser().parsestr(metadata.read_text()).get_all("Requires-Dist", [])
+    hard = {re.split(r"[^\w-]", line)[0] for line in required if "extra ==" not in line}
+    assert hard == {"numpy", "numba", "pyzmq"}
+
+
+def test_the_wheel_brings_its_licence_and_command(unpacked: Path) -> None:
+    (info,) = unpacked.glob("*.dist-info")
+    assert (info / "licenses" / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    assert "fastdist = fastdist.cli:main" in (info / "entry_points.txt").read_text()
+
+
+def test_an_unpacked_wheel_finds_its_own_kernels(unpacked: Path) -> None:
+    found = run(
+        *(sys.executable, "-c", "import fastdist.kernels; print(fastdist.kernels.__file__)"),
+        cwd=unpacked,
+    )
+    assert Path(found.strip()) == unpacked / "fastdist" / "kernels" / "__init__.py"
+
+
+def test_an_uninstalled_checkout_finds_the_kernels_beside_it() -> None:
+    found = run(sys.executable, "-c", "import fastdist.kernels; print(fastdist.kernels.__file__)")
+    assert Path(found.strip()) == ROOT / "kernels" / "__init__.py"
+
+
+def test_import_is_quiet() -> None:
+    """No compiler, no GPU library, no socket, no thread, no child: who imported us may still fork."""
+    program = (
+        "import sys, threading, fastdist\n"
+        "heavy = {'numba', 'llvmlite', 'cupy', 'zmq', 'torch', 'multiprocessing', 'asyncio'}\n"
+        "print(sorted(heavy & set(sys.modules)), [t.name for t in threading.enumerate()])"
+    )
+    assert run(sys.executable, "-c", program).strip() == "[] ['MainThread']"
