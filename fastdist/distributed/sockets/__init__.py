@@ -1,0 +1,76 @@
+"""Where all ZeroMQ sockets of a process are made, secured, watched and counted."""
+
+# The design note of this room.
+#
+# `context.py` holds the one zmq.Context: a second one would have no ZAP handler, and libzmq without
+# a ZAP handler lets everybody in. `options.py` makes sockets with the house's options and binds and
+# connects them; tcp never without a decision about security. `secret.py` and `security.py` turn the
+# job's secret into CURVE keys, `authenticator.py` is the thread that admits them. `waiting.py`
+# tells how to sleep on a ZeroMQ socket (Note [ZMQ_FD is edge triggered]), `doorbell.py` how to wake
+# such a sleeper, `monitor.py` what became of a connection. `addresses.py` knows ports, the
+# directories for ipc sockets, and by which address others reach this machine.
+#
+# A ROUTER that serves a worker:      router = make_socket(zmq.ROUTER, "router of rank 1")
+#                                     bind(router, ipc_endpoint("router")); bind(router, "tcp://10.0.0.7:0", security)
+# A lane to another worker:           lane = make_socket(zmq.DEALER, "lane to rank 2",
+# identity=b"...")
+#                                     connect(lane, endpoint, security, peer="rank:2")
+# with                                security = CurveSecurity.for_rank(secret, job_id, rank=1,
+# world_size=3)
+
+from __future__ import annotations
+
+from .addresses import (
+    free_port,
+    ipc_directory,
+    ipc_endpoint,
+    local_address_towards,
+    runtime_directory,
+)
+from .context import Socket, open_socket_count, open_socket_names, terminate, unique_name
+from .doorbell import Doorbell
+from .monitor import SocketEvent, SocketMonitor
+from .options import MAX_FRAME_BYTES, bind, connect, make_socket, split_tcp_endpoint, tcp_endpoint
+from .secret import JobSecret
+from .security import (
+    CurveSecurity,
+    NoSecurity,
+    Roster,
+    Security,
+    authenticated_rank,
+    is_loopback,
+)
+from .waiting import HasFileno, Waiter, has_message, poll_timeout_ms
+
+__all__ = [
+    "MAX_FRAME_BYTES",
+    "CurveSecurity",
+    "Doorbell",
+    "HasFileno",
+    "JobSecret",
+    "NoSecurity",
+    "Roster",
+    "Security",
+    "Socket",
+    "SocketEvent",
+    "SocketMonitor",
+    "Waiter",
+    "authenticated_rank",
+    "bind",
+    "connect",
+    "free_port",
+    "has_message",
+    "ipc_directory",
+    "ipc_endpoint",
+    "is_loopback",
+    "local_address_towards",
+    "make_socket",
+    "open_socket_count",
+    "open_socket_names",
+    "poll_timeout_ms",
+    "runtime_directory",
+    "split_tcp_endpoint",
+    "tcp_endpoint",
+    "terminate",
+    "unique_name",
+]

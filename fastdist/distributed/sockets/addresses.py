@@ -1,0 +1,145 @@
+"""Ports, the private directories for ipc sockets, and the address by which others reach this machine."""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import secrets
+import shutil
+import socket as standard_socket
+import stat
+import tempfile
+import threading
+
+from fastdist.core.errors import AuthenticationError, FastdistError
+
+# The name of a unix socket must fit into sockaddr_un: 107 letters on Linux, 103 on macOS.
+MAX_IPC_PATH = 103
+_LOCK_FILE = "owner.lock"
+
+# Guards _ipc_directory, (process id, path, descriptor of the lock).
+_directory_lock = threading.Lock()
+_ipc_directory: tuple[int, str, int] | None = None
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """Return a TCP port of host that was free a moment ago; who can, binds port 0 and asks instead."""
+    family = standard_socket.AF_INET6 if ":" in host else standard_socket.AF_INET
+    with standard_socket.socket(family, standard_socket.SOCK_STREAM) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def local_address_towards(host: str, port: int) -> str:
+    """Return the address of this machine from which packets to host leave; nothing is sent.
+
+    Raises  FastdistError if host has no address or there is no route to it
+    """
+    try:
+        family, kind, protocol, _, address = standard_socket.getaddrinfo(
+            host, port or 1, type=standard_socket.SOCK_DGRAM
+        )[0]
+        with standard_socket.socket(family, kind, protocol) as probe:
+            probe.connect(address)  # for a datagram socket this only asks the routing table
+            return str(probe.getsockname()[0])
+    except OSError as error:
+        raise FastdistError(
+            f"no address of this machine leads to {host!r}: {error}; set FASTDIST_ADDRESS to the one to use"
+        ) from error
+
+
+def runtime_directory() -> str:
+    """Return this user's directory for fastdist's private files, 0700, and make it if it is not there.
+
+    Raises  AuthenticationError if what is there belongs to someone else or is open to others
+    """
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    if base and os.path.isdir(base) and os.access(base, os.W_OK):
+        path = os.path.join(base, "fastdist")
+    else:
+        path = os.path.join(tempfile.gettempdir(), f"fastdist-{os.getuid()}")
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass  # ours from before, or somebody's trap: looked at next
+    found = os.lstat(path)
+    if (
+        not stat.S_ISDIR(found.st_mode)
+        or found.st_uid != os.getuid()
+        or stat.S_IMODE(found.st_mode) & 0o077
+    ):
+        raise AuthenticationError(
+            f"{path!r} must be a directory of user {os.getuid()} with mode 0700, but is {stat.filemode(found.st_mode)} "
+            f"of user {found.st_uid}; remove it, or set XDG_RUNTIME_DIR to a directory of your own"
+        )
+    return path
+
+
+def ipc_directory() -> str:
+    """Return the directory for this process's unix sockets; made on first use, removed at exit.
+
+    Note    a process that was killed cannot remove its own; the next one does. Who is alive is told
+            by a lock on a file in the directory, for a process id means nothing to a container that
+            shares only the file system.
+    """
+    global _ipc_directory
+    with _directory_lock:
+        if _ipc_directory is None or _ipc_directory[0] != os.getpid():
+            parent = runtime_directory()
+            _remove_orphans(parent)
+            path = os.path.join(parent, f"ipc-{os.getpid()}-{secrets.token_hex(3)}")
+            os.mkdir(path, 0o700)
+            lock = os.open(
+                os.path.join(path, _LOCK_FILE), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600
+            )
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if _ipc_directory is None:
+                atexit.register(remove_ipc_directory)
+            _ipc_directory = (os.getpid(), path, lock)
+        return _ipc_directory[1]
+
+
+def ipc_endpoint(name: str) -> str:
+    """Return ipc://path of a new unix socket of this process.
+
+    Raises  FastdistError if the path is longer than a unix socket's address may be
+    """
+    path = os.path.join(ipc_directory(), name)
+    if len(os.fsencode(path)) > MAX_IPC_PATH:
+        raise FastdistError(
+            f"the path {path!r} is longer than the {MAX_IPC_PATH} bytes of a unix socket's address; "
+            "set XDG_RUNTIME_DIR or TMPDIR to a shorter directory"
+        )
+    return f"ipc://{path}"
+
+
+def remove_ipc_directory() -> None:
+    """Remove this process's ipc directory with all that is in it; sockets in it can be reached no more."""
+    global _ipc_directory
+    with _directory_lock:
+        # A forked child inherits the exit hook, but not the directory.
+        if _ipc_directory is not None and _ipc_directory[0] == os.getpid():
+            shutil.rmtree(_ipc_directory[1], ignore_errors=True)
+            os.close(_ipc_directory[2])
+            _ipc_directory = None
+            atexit.unregister(remove_ipc_directory)
+
+
+def _remove_orphans(parent: str) -> None:
+    """Remove the ipc directories of processes that died without removing them."""
+    for name in os.listdir(parent):
+        path = os.path.join(parent, name)
+        if not name.startswith("ipc-"):
+            continue
+        try:
+            lock = os.open(os.path.join(path, _LOCK_FILE), os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # just being made, or just being removed
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+        except BlockingIOError:
+            pass  # its process lives
+        finally:
+            os.close(lock)

@@ -1,0 +1,136 @@
+"""The process's one ZeroMQ context, and the record of every socket made in it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import zmq
+
+from fastdist.core.errors import FastdistError
+
+# libzmq's own limit of 1023 is too low: 500 peers with nine lanes each make 4,500 sockets, and a
+# monitor is two more. Each possible socket costs 12 bytes of the context's tables.
+MAX_SOCKETS = 16_384
+
+# Guards the three names below it; held while a context is made or ended, never while a socket
+# blocks.
+_context_lock = threading.Lock()
+_context: zmq.Context[zmq.Socket[bytes]] | None = None
+_open_sockets: dict[int, Socket] = {}
+_forked_from: int | None = None
+_numbers = itertools.count(1)
+
+
+class Socket(zmq.Socket[bytes]):
+    """A ZeroMQ socket of this house: counted while it is open, with things to do when it closes.
+
+    Thread  one at a time, like every ZeroMQ socket; whoever used it last closes it
+    """
+
+    # Declared on the class: pyzmq takes any other attribute for a socket option.
+    name: str = ""
+    number: int = 0
+    _when_closed: list[Callable[[], None]] | None = None
+
+    def when_closed(self, action: Callable[[], None]) -> None:
+        """Run action once, right after this socket has closed."""
+        if self._when_closed is None:
+            self._when_closed = []
+        self._when_closed.append(action)
+
+    def close(self, linger: float | None = None) -> None:
+        """Close the socket now; a second time does nothing."""
+        super().close(linger=None if linger is None else int(linger))
+        with _context_lock:
+            _open_sockets.pop(self.number, None)
+        actions, self._when_closed = self._when_closed, None
+        for action in actions or ():
+            action()
+
+
+class _ForkedSocket(Socket):
+    """What a socket becomes in a forked child: a refusal that says why."""
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise _fork_error()
+
+    send = recv = send_multipart = recv_multipart = recv_into = _refuse
+    bind = connect = unbind = disconnect = poll = get = set = monitor = _refuse
+    getsockopt = setsockopt = _refuse
+
+
+def open_socket(kind: int, name: str) -> Socket:
+    """Make a bare socket in the process's context; use make_socket, which also sets the house's options."""
+    global _context
+    with _context_lock:
+        if _forked_from is not None:
+            raise _fork_error()
+        if _context is None:
+            _context = zmq.Context()
+            _context.set(zmq.MAX_SOCKETS, MAX_SOCKETS)
+        socket = Socket(_context, kind)
+        socket.number = next(_numbers)
+        socket.name = name
+        _open_sockets[socket.number] = socket
+        return socket
+
+
+def open_socket_names() -> tuple[str, ...]:
+    """Return the names of all sockets that are open in this process, oldest first (what a leak test looks at)."""
+    with _context_lock:
+        return tuple(socket.name for socket in _open_sockets.values())
+
+
+def open_socket_count() -> int:
+    """Return how many sockets are open in this process."""
+    return len(_open_sockets)
+
+
+def unique_name(stem: str) -> str:
+    """Return stem with a number that this process has not given before; for inproc addresses and ZAP domains."""
+    return f"{stem}-{next(_numbers)}"
+
+
+def terminate() -> None:
+    """End the process's context and its I/O thread; the next socket makes a new one.
+
+    Thread  any; does not block, because every socket must have been closed before
+    Raises  FastdistError naming the sockets that are still open
+    """
+    global _context
+    with _context_lock:
+        if _open_sockets:
+            names = ", ".join(sorted(socket.name for socket in _open_sockets.values()))
+            raise FastdistError(
+                f"terminate: {len(_open_sockets)} sockets are still open: {names}; close each in the thread that uses it"
+            )
+        context, _context = _context, None
+    if context is not None:
+        context.term()
+
+
+def _fork_error() -> FastdistError:
+    return FastdistError(
+        f"ZeroMQ was in use in process {_forked_from} when it forked process {os.getpid()}, and its threads did not "
+        "come along: start workers with the 'spawn' method, or fork before the first socket"
+    )
+
+
+def _mark_child() -> None:
+    """Refuse what the parent's context offered: its I/O thread does not exist in this child."""
+    global _context, _context_lock, _forked_from
+    # Another thread of the parent may have held the lock at the fork; nobody is left to release it.
+    _context_lock = threading.Lock()
+    if _context is None:
+        return
+    _forked_from = os.getppid()
+    for socket in _open_sockets.values():
+        socket.__class__ = _ForkedSocket
+    _open_sockets.clear()
+
+
+os.register_at_fork(after_in_child=_mark_child)

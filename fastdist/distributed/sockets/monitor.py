@@ -1,0 +1,91 @@
+"""What happens to a socket's connections, as events that one thread reads."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import zmq
+
+from .context import Socket, open_socket, unique_name
+from .waiting import Waiter, has_message
+
+CONNECTED = "connected"
+CONNECT_RETRIED = "connect_retried"
+LISTENING = "listening"
+ACCEPTED = "accepted"
+ACCEPT_FAILED = "accept_failed"
+DISCONNECTED = "disconnected"
+HANDSHAKE_SUCCEEDED = "handshake_succeeded"
+HANDSHAKE_FAILED = "handshake_failed"
+REFUSED = "refused"
+MONITOR_STOPPED = "monitor_stopped"
+
+_KINDS = {
+    int(zmq.EVENT_CONNECTED): CONNECTED,
+    int(zmq.EVENT_CONNECT_RETRIED): CONNECT_RETRIED,
+    int(zmq.EVENT_LISTENING): LISTENING,
+    int(zmq.EVENT_ACCEPTED): ACCEPTED,
+    int(zmq.EVENT_ACCEPT_FAILED): ACCEPT_FAILED,
+    int(zmq.EVENT_DISCONNECTED): DISCONNECTED,
+    int(zmq.EVENT_HANDSHAKE_SUCCEEDED): HANDSHAKE_SUCCEEDED,
+    # Without detail: the other end hung up in the middle of the handshake, as a CURVE server does
+    # on a wrong key.
+    int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): HANDSHAKE_FAILED,
+    int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): HANDSHAKE_FAILED,
+    # The other end's ZAP handler said no, in so many words.
+    int(zmq.EVENT_HANDSHAKE_FAILED_AUTH): REFUSED,
+    int(zmq.EVENT_MONITOR_STOPPED): MONITOR_STOPPED,
+}
+_EVENTS = sum(event for event in _KINDS if event != int(zmq.EVENT_MONITOR_STOPPED))
+
+
+class SocketEvent(NamedTuple):
+    """One thing that happened. `value` is libzmq's: a descriptor, an error number, or a ZAP status code."""
+
+    kind: str
+    endpoint: str
+    value: int
+
+
+class SocketMonitor:
+    """The events of one socket. It ends when the socket closes, or before by close.
+
+    Thread  made by the thread that owns the socket; read by one thread, which may be another
+    Note    libzmq keeps unread events in memory without bound, so somebody must read them
+    """
+
+    def __init__(self, socket: Socket) -> None:
+        address = f"inproc://{unique_name('fastdist-monitor')}"
+        socket.monitor(address, _EVENTS)
+        self.socket = open_socket(zmq.PAIR, f"monitor of {socket.name}")
+        # With a high-water mark libzmq's I/O thread would block on a monitor that nobody reads.
+        self.socket.set(zmq.RCVHWM, 0)
+        self.socket.set(zmq.LINGER, 0)
+        self.socket.connect(address)
+        socket.when_closed(self.close)
+
+    def fileno(self) -> int:
+        """Return the edge-triggered descriptor. See Note [ZMQ_FD is edge triggered]."""
+        return int(self.socket.get(zmq.FD))
+
+    def try_receive(self) -> SocketEvent | None:
+        """Return the next event of a known kind, or None when there is none yet or the monitor is closed."""
+        while not self.socket.closed and has_message(self.socket):
+            header, endpoint = self.socket.recv_multipart()
+            kind = _KINDS.get(int.from_bytes(header[:2], "little"))
+            if kind is not None:
+                value = int.from_bytes(header[2:6], "little")
+                return SocketEvent(kind, endpoint.decode(errors="replace"), value)
+        return None
+
+    def receive(self, deadline: float | None) -> SocketEvent | None:
+        """Return the next event, or None once time.monotonic() has passed deadline."""
+        waiter = Waiter(self.socket)
+        while True:
+            event = self.try_receive()
+            if event is not None or not waiter.wait(deadline):
+                return event
+
+    def close(self) -> None:
+        """Stop reading; a second time does nothing."""
+        self.socket.close()

@@ -1,0 +1,148 @@
+"""How a socket of this house is set up, bound and connected."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+
+import zmq
+
+from fastdist.core.errors import AuthenticationError
+
+from .context import Socket, open_socket
+from .security import Security
+
+HANDSHAKE_MS = 5_000
+HEARTBEAT_INTERVAL_MS = 500
+HEARTBEAT_TIMEOUT_MS = 2_000
+# The receiver drops the whole connection at a larger frame and nobody tells the sender, who must
+# therefore check first.
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+
+_OPTIONS: dict[int, int] = {
+    # What is left when a socket closes is dropped: who needs it delivered drains first.
+    zmq.LINGER: 0,
+    # No message is queued for a peer that is not there.
+    zmq.IMMEDIATE: 1,
+    # High-water marks count messages; we count bytes.
+    zmq.SNDHWM: 0,
+    zmq.RCVHWM: 0,
+    # Half-open connections are closed after this time.
+    zmq.HANDSHAKE_IVL: HANDSHAKE_MS,
+    zmq.MAXMSGSIZE: MAX_FRAME_BYTES,
+    zmq.HEARTBEAT_IVL: HEARTBEAT_INTERVAL_MS,
+    zmq.HEARTBEAT_TIMEOUT: HEARTBEAT_TIMEOUT_MS,
+}
+
+
+def make_socket(
+    kind: int,
+    name: str,
+    *,
+    identity: bytes | None = None,
+    options: Mapping[int, int | bytes] | None = None,
+) -> Socket:
+    """Return an unconnected socket with the house's options; `options` are set last and win.
+
+    Thread  any; the socket then belongs to one thread at a time
+    Note    `name` says what the socket is for, in lists of sockets that were left open
+    """
+    socket = open_socket(kind, name)
+    try:
+        for option, value in _OPTIONS.items():
+            socket.set(option, value)
+        if kind == zmq.ROUTER:
+            # A message to a peer that is gone is an error (EHOSTUNREACH), not silence.
+            socket.set(zmq.ROUTER_MANDATORY, 1)
+        if identity is not None:
+            socket.set(zmq.ROUTING_ID, identity)
+        for option, setting in (options or {}).items():
+            socket.set(option, setting)
+    except BaseException:
+        socket.close()
+        raise
+    return socket
+
+
+def bind(socket: Socket, endpoint: str, security: Security | None = None) -> str:
+    """Bind socket and return the endpoint that peers connect to (with the port that `:0` or `:*` was given).
+
+    Thread  the socket's
+    Raises  ValueError for tcp without security=; zmq.ZMQError where the address cannot be had
+    Note    libzmq copies the security options at each bind, so one ROUTER serves ipc in the clear
+            and tcp with CURVE, if ipc is bound first; tcp must come with a Security, if only
+            NoSecurity(), so that plaintext is always a decision
+    """
+    if endpoint.startswith("tcp://"):
+        if security is None:
+            raise ValueError(
+                f"bind {endpoint!r}: tcp needs security=, a CurveSecurity or NoSecurity()"
+            )
+        host, port = split_tcp_endpoint(endpoint)
+        security.protect_binds(socket, host)
+        socket.set(zmq.IPV6, int(":" in host))
+        socket.bind(f"tcp://{_bracketed(host)}:{'*' if port == 0 else port}")
+    else:
+        _require_null_mechanism(socket, endpoint)
+        socket.bind(endpoint)
+    return socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
+
+
+def connect(
+    socket: Socket, endpoint: str, security: Security | None = None, peer: str = ""
+) -> None:
+    """Connect socket to the member `peer` (such as "rank:2") at endpoint.
+
+    Thread  the socket's; returns at once, the connection is made behind it
+    Raises  ValueError for tcp without security=; AuthenticationError for an ipc socket of another
+            user
+    """
+    if endpoint.startswith("tcp://"):
+        if security is None:
+            raise ValueError(
+                f"connect {endpoint!r}: tcp needs security=, a CurveSecurity or NoSecurity()"
+            )
+        host, _ = split_tcp_endpoint(endpoint)
+        security.protect_connects(socket, host, peer)
+        socket.set(zmq.IPV6, int(":" in host))
+    else:
+        _require_null_mechanism(socket, endpoint)
+        if endpoint.startswith("ipc://"):
+            _require_own_socket_file(endpoint.removeprefix("ipc://"))
+    socket.connect(endpoint)
+
+
+def split_tcp_endpoint(endpoint: str) -> tuple[str, int]:
+    """Return host and port of tcp://host:port; the port is 0 for `*`, an IPv6 host loses its brackets."""
+    host, colon, port = endpoint.removeprefix("tcp://").rpartition(":")
+    if not colon or not host or not (port == "*" or port.isdecimal()):
+        raise ValueError(f"{endpoint!r} is not an address; expected tcp://HOST:PORT")
+    return host.removeprefix("[").removesuffix("]"), 0 if port == "*" else int(port)
+
+
+def tcp_endpoint(host: str, port: int) -> str:
+    """Return tcp://host:port, with brackets around an IPv6 host."""
+    return f"tcp://{_bracketed(host)}:{port}"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _require_null_mechanism(socket: Socket, endpoint: str) -> None:
+    # libzmq cannot unset a ZAP domain, so a socket that was secured once would ask ipc peers for
+    # keys as well. inproc has no handshake at all.
+    if endpoint.startswith("ipc://") and int(socket.get(zmq.MECHANISM)) != zmq.NULL:
+        raise ValueError(f"{endpoint!r}: {socket.name} is secured already; bind ipc before tcp")
+
+
+def _require_own_socket_file(path: str) -> None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return  # not bound yet: libzmq tries again
+    if found.st_uid != os.getuid() or not stat.S_ISSOCK(found.st_mode):
+        raise AuthenticationError(
+            f"ipc socket {path!r} is not a socket of this user (owner {found.st_uid}, expected {os.getuid()})"
+        )

@@ -1,0 +1,137 @@
+"""The secret that the members of one job share, where it comes from, and the keys that follow from it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import stat
+from collections.abc import Mapping
+from typing import NoReturn
+
+from fastdist.core.errors import AuthenticationError
+
+SECRET_BYTES = 32
+
+
+class JobSecret:
+    """32 random bytes. Shows neither them nor anything made of them, and does not pickle.
+
+    `origin` says in words where the secret came from, for error messages.
+    """
+
+    __slots__ = ("_secret", "origin")
+
+    def __init__(self, secret: bytes, origin: str) -> None:
+        if len(secret) != SECRET_BYTES:
+            raise AuthenticationError(
+                f"{origin}: the job secret has {len(secret)} bytes, expected {SECRET_BYTES}"
+            )
+        self._secret = secret
+        self.origin = origin
+
+    @classmethod
+    def generate(cls, origin: str = "made by this process") -> JobSecret:
+        """Return a new secret."""
+        return cls(secrets.token_bytes(SECRET_BYTES), origin)
+
+    @classmethod
+    def parse(cls, text: str, origin: str) -> JobSecret:
+        """Return the secret that text spells as 64 hexadecimal digits or as base64.
+
+        Raises  AuthenticationError that names origin and never quotes text
+        """
+        text = text.strip()
+        try:
+            if re.fullmatch(r"[0-9a-fA-F]{64}", text):
+                return cls(bytes.fromhex(text), origin)
+            standard = text.replace("-", "+").replace("_", "/").rstrip("=")
+            return cls(
+                base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True), origin
+            )
+        except (binascii.Error, ValueError) as error:
+            raise AuthenticationError(
+                f"{origin}: not a job secret; expected {SECRET_BYTES} random bytes as 64 hexadecimal digits or as "
+                f"base64, got {len(text)} characters of something else (try `openssl rand -hex {SECRET_BYTES}`)"
+            ) from (None if isinstance(error, binascii.Error) else error)
+
+    @classmethod
+    def read_file(cls, path: str, origin: str | None = None) -> JobSecret:
+        """Return the secret in a file that only this user can read.
+
+        Raises  AuthenticationError if others may read it, or if neither this user nor root owns it
+        """
+        origin = origin or f"file {path!r}"
+        try:
+            with open(path, "rb") as file:
+                _require_private(os.fstat(file.fileno()), origin)
+                text = file.read(1024)
+        except OSError as error:
+            raise AuthenticationError(
+                f"{origin}: cannot read the job secret: {error.strerror}"
+            ) from error
+        return cls.parse(text.decode("ascii", errors="replace"), origin)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> JobSecret | None:
+        """Return the secret given by FASTDIST_JOB_SECRET_FILE or FASTDIST_JOB_SECRET, or None if neither is set."""
+        path, text = (
+            environment.get("FASTDIST_JOB_SECRET_FILE"),
+            environment.get("FASTDIST_JOB_SECRET"),
+        )
+        if path and text:
+            raise AuthenticationError(
+                "FASTDIST_JOB_SECRET_FILE and FASTDIST_JOB_SECRET are both set; unset one (the file is the safer one)"
+            )
+        if path:
+            return cls.read_file(path, f"FASTDIST_JOB_SECRET_FILE={path}")
+        if text:
+            return cls.parse(text, "FASTDIST_JOB_SECRET")
+        return None
+
+    def hex(self) -> str:
+        """Return the secret itself, for a child's environment or a private file; never for people to see."""
+        return self._secret.hex()
+
+    def derive(self, *labels: str) -> bytes:
+        """Return 32 bytes that only holders of this secret can compute for these labels.
+
+        Source  RFC 5869, HKDF with SHA-256
+        """
+        # Each label comes with its length: ("a", "bc") and ("ab", "c") are different keys.
+        encoded = [label.encode() for label in labels]
+        info = b"".join(len(label).to_bytes(4, "big") + label for label in encoded)
+        extracted = hmac.new(b"fastdist job secret v1", self._secret, hashlib.sha256).digest()
+        return hmac.new(extracted, info + b"\1", hashlib.sha256).digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JobSecret) and hmac.compare_digest(self._secret, other._secret)
+
+    def __hash__(self) -> int:
+        return hash(self.derive("hash"))
+
+    def __repr__(self) -> str:
+        return f"JobSecret({self.origin})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a JobSecret does not pickle: give workers FASTDIST_JOB_SECRET_FILE instead"
+        )
+
+
+def _require_private(found: os.stat_result, origin: str) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise AuthenticationError(f"{origin}: not a regular file")
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & 0o077:
+        raise AuthenticationError(
+            f"{origin}: mode {mode:04o} lets others read the job secret; run chmod 600 on it"
+        )
+    if found.st_uid not in (os.getuid(), 0):
+        raise AuthenticationError(
+            f"{origin}: belongs to user {found.st_uid}, expected this user ({os.getuid()}) or root"
+        )
