@@ -20,7 +20,8 @@ class Array(Protocol):
     """Memory of a device, with NumPy's metadata and basic views.
 
     Units   strides and nbytes in bytes
-    Note    metadata and views run nothing on the device; only `reshape` of a layout that no view can express copies
+    Note    metadata and views run nothing on the device; only `reshape` of a layout that no view
+            can express copies
     """
 
     @property
@@ -86,8 +87,9 @@ class Backend(Protocol):
     """All that the rest of fastdist asks of a kind of device.
 
     Thread  any; work goes to the calling thread's current stream of the device
-    Note    `index` is the device's number, None meaning the CPU, and 0 elsewhere. Among the operands of `pointwise` and
-            of kernels a NumPy array of shape () is a number passed by value, on every backend
+    Note    `index` is the device's number, None meaning the CPU, and 0 elsewhere. Among the
+            operands of `pointwise` and of kernels a NumPy array of shape () is a number passed by
+            value, on every backend
     """
 
     type: str
@@ -99,30 +101,30 @@ class Backend(Protocol):
     ) -> Any: ...
 
     def from_numpy(self, array: np.ndarray, index: int | None = None) -> Any:
-        """Return an array of the device with these values: a copy, except on the CPU. The caller may reuse its memory."""
+        """Return an array of the device with these values: a copy, except on the CPU."""
 
     def to_numpy(self, array: Any) -> np.ndarray:
-        """Return the values on the CPU: a copy, except on the CPU. Waits for the current stream of the array's device."""
+        """Wait for the current stream and return the values: a copy, except on the CPU."""
 
     def index_of(self, array: Any) -> int | None:
         """Return the index of the device on which the array lives."""
 
     def data_ptr(self, array: Any) -> int:
-        """Return the address of the first element: a name for the memory, not always readable from the CPU."""
+        """Return the address of the first element: a name for the memory, not for reading it."""
 
     def expand(self, array: Any, shape: Sequence[int]) -> Any:
-        """Return a view broadcast to shape: repeated axes have stride 0. It is not to be written to."""
+        """Return a view broadcast to shape, with stride 0 along repeated axes; only for reading."""
 
     def as_strided(
         self, array: Any, shape: Sequence[int], strides_bytes: Sequence[int], offset_bytes: int = 0
     ) -> Any:
-        """Return a view of the memory behind array; offset_bytes counts from array's first element, may be negative."""
+        """Return a view of the memory behind array; offset_bytes counts from its first element."""
 
     def copy_into(self, out: Any, array: Any) -> None:
         """Write array into out: casts as C does, broadcasts, and may cross devices of this type."""
 
     def pointwise(self, body: Body, arrays: Sequence[Any], out: Any) -> None:
-        """Write the body's value into out. Arrays have the compute dtype already and broadcast to out's shape."""
+        """Write the body's value into out; arrays have the compute dtype and broadcast to out."""
 
     def kernel(self, name: str) -> Callable[..., None]:
         """Return the structured kernel `module.function`, which takes this backend's arrays."""
@@ -131,13 +133,13 @@ class Backend(Protocol):
         """Add array to accumulator in place; same shape, same dtype."""
 
     def current_stream(self, index: int | None = None) -> Stream:
-        """Return the stream to which this thread's work goes; at first the device's default stream."""
+        """Return the stream that this thread's work goes to: at first the device's default one."""
 
     def stream(self, index: int | None = None) -> Stream:
         """Return a side stream of the device, from a pool."""
 
     def record_stream(self, array: Any, stream: Stream) -> None:
-        """Keep array's memory from being used anew until stream's work queued when it is freed is done."""
+        """Keep array's memory, once freed, from new use until stream's work of then is done."""
 
     def synchronize(self, index: int | None = None) -> None:
         """Wait for all work of the device. Raises what failed."""
@@ -145,7 +147,8 @@ class Backend(Protocol):
 
 _loaded: Final[dict[str, Backend]] = {}
 _loaders: Final[dict[str, Callable[[], Backend]]] = {}
-# Guards _loaders and the loading of one backend; a loader may import modules while it is held, nothing else.
+# Guards _loaders and the loading of one backend; a loader may import modules while it is held,
+# nothing else.
 _loaders_lock: Final = threading.RLock()
 
 

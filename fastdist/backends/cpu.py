@@ -40,7 +40,8 @@ class CpuStream:
         return _EVENT
 
     def wait_event(self, event: Any) -> None:
-        # An event of a device is waited for here and now: the next CPU work is the caller's next statement.
+        # An event of a device is waited for here and now: the next CPU work is the caller's next
+        # statement.
         event.synchronize()
 
     def query(self) -> bool:
@@ -100,7 +101,8 @@ class CpuBackend:
     def expand(self, array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
         if not array.flags.forc:
             return np.broadcast_to(array, shape)
-        # A third of broadcast_to's time, and every backward of a sum comes here; memory without gaps lends its buffer.
+        # A third of broadcast_to's time, and every backward of a sum comes here; memory without
+        # gaps lends its buffer.
         view: np.ndarray = np.ndarray(shape, array.dtype, array, 0, expanded_strides(array, shape))
         view.flags.writeable = False
         return view
@@ -118,7 +120,8 @@ class CpuBackend:
 
     @np.errstate(invalid="ignore", over="ignore")
     def copy_into(self, out: np.ndarray, array: np.ndarray) -> None:
-        # C's cast is asked for: NaN to an integer or a float that overflows float16 is the caller's wish, not a mishap.
+        # C's cast is asked for: NaN to an integer or a float that overflows float16 is the caller's
+        # wish, not a mishap.
         np.copyto(out, array, casting="unsafe")
 
     def pointwise(self, body: Body, arrays: Sequence[np.ndarray], out: np.ndarray) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # FastdistError
 # +-- ShapeError, DTypeError, DeviceError, ScalarSyntaxError, GraphError, VersionError
+# |                +-- KernelError, OutOfMemoryError
 # +-- ContextError                     a distributed autograd context that is not there, or of another job
 # |   +-- ContextReleasedError
 # +-- FutureError
@@ -29,6 +30,14 @@ class DTypeError(FastdistError, RuntimeError, TypeError):
 
 class DeviceError(FastdistError, RuntimeError):
     """A device that is missing, or tensors that live on different ones."""
+
+
+class KernelError(DeviceError):
+    """A kernel that failed on a device; raised when its stream is next waited for."""
+
+
+class OutOfMemoryError(DeviceError, MemoryError):
+    """A device that has no memory left for an allocation."""
 
 
 class ScalarSyntaxError(FastdistError, SyntaxError):

@@ -1,0 +1,138 @@
+"""How a simulated device misbehaves on request: late, lazy, failing, hanging, out of memory."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+
+from fastdist.core.errors import DeviceError
+
+_NEVER = -1
+
+
+class Hang:
+    """A kernel that does not end until it is released."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self._released = threading.Event()
+
+    def release(self) -> None:
+        """Let the kernel, and all that is queued behind it, go on."""
+        self._released.set()
+
+    def wait(self) -> None:
+        self.reached.set()
+        self._released.wait()
+
+
+class _Rule:
+    """Strike the kernel that matches after `left` others have."""
+
+    def __init__(self, pattern: str, left: int, hang: Hang | None) -> None:
+        self.pattern = pattern
+        self.left = left
+        self.hang = hang
+
+
+class Behaviour:
+    """What all simulated streams do beside their work. Shared by them, changed by tests.
+
+    Kernels are named as in `Backend.kernel`; pointwise ones are `pointwise: BODY`, and the
+    backend's own are `copy`, `copy_from_host`, `copy_to_host` and `add_into`. Patterns are those of
+    fnmatch.
+    """
+
+    def __init__(self) -> None:
+        self.lazy = False
+        self._delay_seed: int | None = None
+        self._longest_s = 0.0
+        # Guards _rules and _allocations_left; nothing else is taken while it is held.
+        self._rules_lock = threading.Lock()
+        self._rules: list[_Rule] = []
+        self._hangs: list[Hang] = []
+        self._allocations_left = _NEVER
+
+    @contextmanager
+    def delays(self, seed: int, longest_s: float = 0.002) -> Iterator[None]:
+        """Let kernels start up to longest_s late, as seed and the stream's name alone decide."""
+        self._longest_s, self._delay_seed = longest_s, seed
+        try:
+            yield
+        finally:
+            self._delay_seed = None
+
+    def delays_of(self, stream_name: str) -> Iterator[float]:
+        """Yield for each kernel of a stream how many seconds late it starts."""
+        seed: int | None = None
+        generator = random.Random(0)
+        while True:
+            if self._delay_seed is None:
+                seed = None
+                yield 0.0
+                continue
+            if seed != self._delay_seed:
+                seed = self._delay_seed
+                generator = random.Random(f"{seed} {stream_name}")
+            yield generator.random() * self._longest_s
+
+    def fail_kernel(self, pattern: str, after: int = 0) -> None:
+        """Let one kernel that matches fail, after so many of them have run."""
+        with self._rules_lock:
+            self._rules.append(_Rule(pattern, after, None))
+
+    def hang_kernel(self, pattern: str, after: int = 0) -> Hang:
+        """Let one kernel that matches hang until the returned Hang is released."""
+        hang = Hang()
+        with self._rules_lock:
+            self._rules.append(_Rule(pattern, after, hang))
+            self._hangs.append(hang)
+        return hang
+
+    def fail_allocation(self, after: int = 0) -> None:
+        """Let one allocation find no memory, after so many have."""
+        with self._rules_lock:
+            self._allocations_left = after
+
+    def clear(self) -> None:
+        """Forget the faults that have not struck, release what hangs, be neither lazy nor late."""
+        with self._rules_lock:
+            hangs, self._hangs = self._hangs, []
+            self._rules.clear()
+            self._allocations_left = _NEVER
+        self.lazy = False
+        self._delay_seed = None
+        for hang in hangs:
+            hang.release()
+
+    def before_kernel(self, name: str) -> None:
+        """Fail or hang if a rule says so. Called by stream threads."""
+        if not self._rules:
+            return
+        rule = self._take_rule(name)
+        if rule is None:
+            return
+        if rule.hang is None:
+            raise DeviceError("a fault that was asked for")
+        rule.hang.wait()
+
+    def _take_rule(self, name: str) -> _Rule | None:
+        with self._rules_lock:
+            for rule in self._rules:
+                if fnmatchcase(name, rule.pattern):
+                    rule.left -= 1
+                    if rule.left < 0:
+                        self._rules.remove(rule)
+                        return rule
+        return None
+
+    def allocation_fails(self) -> bool:
+        """Say whether the allocation at hand is the one that was asked to fail."""
+        if self._allocations_left < 0:
+            return False
+        with self._rules_lock:
+            self._allocations_left = max(self._allocations_left, 0) - 1
+            return self._allocations_left < 0

@@ -1,0 +1,190 @@
+"""The backend of simulated devices: kernels of the CPU, queued on streams."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fastdist.core.errors import DeviceError
+
+from ..cpu import CpuBackend
+from .device import SimArray, SimDevice, memory_of
+from .faults import Behaviour
+from .stream import Currents, SimStream
+
+if TYPE_CHECKING:
+    from fastdist.core.scalar import Body
+
+DEFAULT_DEVICES = 2
+
+
+class SimBackend:
+    """Devices `sim:0`, `sim:1` ... and `behaviour`, by which tests make them misbehave."""
+
+    type = "sim"
+
+    def __init__(self, device_count: int) -> None:
+        self.behaviour = Behaviour()
+        self._cpu = CpuBackend()
+        self._kernels: dict[str, Callable[..., None]] = {}
+        self._currents = Currents()
+        # Guards _devices and _device_count.
+        self._devices_lock = threading.Lock()
+        self._devices: dict[int, SimDevice] = {}
+        self._device_count = device_count
+
+    def device_count(self) -> int:
+        return self._device_count
+
+    def set_device_count(self, count: int) -> None:
+        """Start afresh with so many devices. Older arrays are of no use."""
+        self.reset()
+        self._device_count = count
+
+    def reset(self) -> None:
+        """End all threads, drop what is queued, forget all faults. Older arrays are of no use."""
+        self.behaviour.clear()
+        with self._devices_lock:
+            devices, self._devices = self._devices, {}
+        for device in devices.values():
+            device.stop()
+
+    def device(self, index: int | None = None) -> SimDevice:
+        """Return a device.
+
+        Raises  DeviceError if there are fewer
+        """
+        device = self._devices.get(index or 0)
+        if device is not None:
+            return device
+        index = index or 0
+        if not 0 <= index < self._device_count:
+            raise DeviceError(
+                f"sim:{index} does not exist: there are {self._device_count} simulated devices; "
+                "FASTDIST_SIM_DEVICES says how many"
+            )
+        with self._devices_lock:
+            if index not in self._devices:
+                self._devices[index] = SimDevice(index, self.behaviour, self._currents)
+            return self._devices[index]
+
+    def empty(
+        self, shape: Sequence[int], dtype: np.dtype[Any], index: int | None = None
+    ) -> SimArray:
+        return self.device(index).empty(shape, np.dtype(dtype))
+
+    def from_numpy(self, array: np.ndarray, index: int | None = None) -> SimArray:
+        out = self.device(index).empty(array.shape, array.dtype)
+        # Copied now: the caller may change its array before the stream comes to it.
+        stream = out.device.current_stream()
+        stream.launch("copy_from_host", np.copyto, memory_of(out), array.copy())
+        return out
+
+    def to_numpy(self, array: SimArray) -> np.ndarray:
+        out = np.empty(array.shape, array.dtype)
+        stream = array.device.current_stream()
+        stream.launch("copy_to_host", np.copyto, out, memory_of(array))
+        stream.synchronize()
+        return out
+
+    def index_of(self, array: SimArray) -> int:
+        return array.device.index
+
+    def data_ptr(self, array: SimArray) -> int:
+        return array.address
+
+    def expand(self, array: SimArray, shape: Sequence[int]) -> SimArray:
+        return array.expand(shape)
+
+    def as_strided(
+        self,
+        array: SimArray,
+        shape: Sequence[int],
+        strides_bytes: Sequence[int],
+        offset_bytes: int = 0,
+    ) -> SimArray:
+        return array.as_strided(shape, strides_bytes, offset_bytes)
+
+    def copy_into(self, out: SimArray, array: SimArray | np.ndarray) -> None:
+        if not isinstance(array, SimArray) or array.device is out.device:
+            self._launch("copy", self._cpu.copy_into, out, array)
+            return
+        # Between devices each side waits for the other: the values must be there, and stay until
+        # they are read.
+        here, there = out.device.current_stream(), array.device.current_stream()
+        here.wait_event(there.record_event())
+        here.launch("copy", self._cpu.copy_into, memory_of(out), memory_of(array))
+        there.wait_event(here.record_event())
+
+    def pointwise(self, body: Body, arrays: Sequence[Any], out: SimArray) -> None:
+        kernel = import_module("fastdist.kernels.cpu.pointwise").kernel_for(body)
+        self._launch(f"pointwise: {body.text}", kernel.run, list(arrays), out)
+
+    def kernel(self, name: str) -> Callable[..., None]:
+        found = self._kernels.get(name)
+        if found is None:
+            on_cpu = self._cpu.kernel(name)
+
+            def launch(*arguments: Any) -> None:
+                self._launch(name, on_cpu, *arguments)
+
+            found = self._kernels.setdefault(name, launch)
+        return found
+
+    def add_into(self, accumulator: SimArray, array: SimArray) -> None:
+        self._launch("add_into", self._cpu.add_into, accumulator, array)
+
+    def current_stream(self, index: int | None = None) -> SimStream:
+        return self.device(index).current_stream()
+
+    def stream(self, index: int | None = None) -> SimStream:
+        return self.device(index).take_stream()
+
+    def record_stream(self, array: SimArray, stream: SimStream) -> None:
+        if stream is not array.storage.block.stream:
+            array.storage.other_streams.add(stream)
+
+    def synchronize(self, index: int | None = None) -> None:
+        self.device(index).synchronize()
+
+    def _launch(self, name: str, kernel: Callable[..., None], *arguments: Any) -> None:
+        """Queue a kernel with what its arguments stand for, on their device's current stream."""
+        device: SimDevice | None = None
+
+        def unwrap(argument: Any) -> Any:
+            nonlocal device
+            if isinstance(argument, SimArray):
+                if device is not None and argument.device is not device:
+                    raise DeviceError(
+                        f"{name}: Expected all tensors to be on the same device, "
+                        "but found at least two devices, "
+                        f"sim:{device.index} and sim:{argument.device.index}"
+                    )
+                device = argument.device
+                return memory_of(argument)
+            if isinstance(argument, (list, tuple)):
+                return type(argument)(map(unwrap, argument))
+            if isinstance(argument, np.ndarray) and argument.ndim:
+                raise DeviceError(f"{name}: an array of the CPU among arrays of sim; copy it first")
+            return argument.copy() if isinstance(argument, np.ndarray) else argument
+
+        unwrapped = [unwrap(argument) for argument in arguments]
+        if device is None:
+            raise DeviceError(f"{name}: none of its arrays is on a simulated device")
+        device.current_stream().launch(name, kernel, *unwrapped)
+
+
+def load() -> SimBackend:
+    """Return the backend of simulated devices; threads start with the first work, end at exit."""
+    given = os.environ.get("FASTDIST_SIM_DEVICES", str(DEFAULT_DEVICES))
+    if not given.isdigit():
+        raise DeviceError(f"FASTDIST_SIM_DEVICES is {given!r}; it must be a number, 0 or more")
+    backend = SimBackend(int(given))
+    atexit.register(backend.reset)
+    return backend

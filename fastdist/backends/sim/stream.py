@@ -1,0 +1,293 @@
+"""A stream of a simulated device: a thread that runs what was queued, in order and late."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+
+from fastdist.core.errors import DeviceError, KernelError
+
+from .faults import Behaviour
+
+# Note [Laziness]
+# Work lies in `_tasks`; the thread takes one ticket from `_tickets` and then runs tasks up to the
+# next mark. Whoever wants work done appends a mark and then puts a ticket, so there is a mark for
+# every ticket. An eager stream does so after each task, a lazy one only when somebody waits for it.
+# A thread that ran until `_tasks` is empty would pick up tasks queued just after a synchronisation
+# and so hide, now and then, the very mistakes that laziness is to show.
+#
+# Memory is released by finalizers, which run anywhere, even inside append or put of the same
+# thread. deque.append and SimpleQueue.put may be entered so; a lock may not. Therefore queueing
+# takes no lock.
+_MARK: Final = None
+_RUN, _END = True, False
+
+
+class SimEvent:
+    """A point in a simulated stream's work."""
+
+    __slots__ = ("_failure", "_passed", "_stream")
+
+    def __init__(self, stream: SimStream) -> None:
+        self._stream = stream
+        self._passed = threading.Event()
+        self._failure: Exception | None = None
+
+    def query(self) -> bool:
+        """Say whether the stream has passed this point.
+
+        Note    a lazy stream does not move for being asked: wait for it
+        """
+        return self._passed.is_set()
+
+    def synchronize(self) -> None:
+        """Wait until the stream has passed this point.
+
+        Raises  KernelError naming the kernel that failed on the way here
+        """
+        self._stream._require_other_thread("wait for an event of")
+        self._stream.flush()
+        self._passed.wait()
+        if self._failure is not None:
+            self._stream._deliver(self._failure)
+
+    def _pass(self, failure: Exception | None) -> None:
+        self._failure = failure
+        self._passed.set()
+
+
+class SimStream:
+    """An ordered queue of work, run by one thread that starts with the first work.
+
+    After a kernel fails, the kernels behind it are skipped, streams that wait for it fail with it,
+    and the next synchronisation raises the error, once. Host functions run all the same: somebody
+    waits for them.
+
+    Thread  any may queue and wait; `with stream:` concerns the calling thread alone
+    """
+
+    def __init__(self, index: int, number: int, behaviour: Behaviour, currents: Currents) -> None:
+        self.index = index
+        self.name = f"fastdist-sim-{index}-stream-{number}"
+        self._behaviour = behaviour
+        self._currents = currents
+        self._delays = behaviour.delays_of(self.name)
+        self._tasks: deque[tuple[Callable[..., None], tuple[Any, ...]] | None] = deque()
+        self._tickets: SimpleQueue[bool] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        # Guards the birth of the thread against its end; nothing else is taken while it is held.
+        self._thread_lock = threading.Lock()
+        self._failure: Exception | None = None
+        self._working = False
+        self._stopping = threading.Event()
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopping.is_set()
+
+    def launch(self, name: str, kernel: Callable[..., None], *arguments: Any) -> None:
+        """Queue one kernel, to be called with NumPy arrays of the device's memory."""
+        self._queue(self._run_kernel, name, kernel, arguments)
+
+    def launch_host_function(self, function: Callable[[], object]) -> None:
+        """Call function on this stream's thread after the work so far, even if that failed."""
+        self._queue(self._call, function)
+
+    def launch_quietly(self, kernel: Callable[..., None], *arguments: Any) -> None:
+        """Queue a kernel that no fault concerns. Takes no lock, starts no thread, never raises."""
+        if not self.is_stopped:
+            self._tasks.append((kernel, arguments))
+            self._put_ticket_from_finalizer()
+
+    def record_event(self) -> SimEvent:
+        """Mark the end of the work queued so far. May be called from a finalizer."""
+        event = SimEvent(self)
+        if self.is_stopped or (self._failure is None and self.query()):
+            event._pass(None)
+        else:
+            self._tasks.append((self._reach, (event,)))
+            self._put_ticket_from_finalizer()
+        return event
+
+    def wait_event(self, event: Any) -> None:
+        """Let work queued from now on start after the event."""
+        if not event.query() or getattr(event, "_failure", None) is not None:
+            self._queue(self._wait_for, event)
+
+    def query(self) -> bool:
+        """Say whether all queued work is done; a lazy stream does not move for being asked."""
+        # In this order: the thread says that it works before it takes a task.
+        return not self._tasks and not self._working
+
+    def synchronize(self) -> None:
+        """Wait until all queued work is done.
+
+        Raises  KernelError naming the kernel that failed
+        """
+        self._require_running()
+        self.record_event().synchronize()
+
+    def flush(self) -> None:
+        """Let the thread run all that is queued. Does not wait."""
+        if self.is_stopped:
+            self._abandon()
+        elif self._tasks:
+            if self._thread is None:
+                self._start()
+            self._put_ticket()
+
+    def advance(self) -> None:
+        """Do what queueing work does: start on it, unless lazy."""
+        if not self._behaviour.lazy:
+            self.flush()
+
+    def stop(self) -> None:
+        """End the thread after the task that it is in; drop the rest. Waits for the thread."""
+        with self._thread_lock:
+            self._stopping.set()
+            thread = self._thread
+        if thread is None:
+            self._abandon()
+            return
+        self._tickets.put(_END)
+        if thread is not threading.current_thread():
+            thread.join()
+
+    def __enter__(self) -> Self:
+        self._currents.push(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._currents.pop(self)
+
+    def _queue(self, run: Callable[..., None], *arguments: Any) -> None:
+        self._require_running()
+        self._tasks.append((run, arguments))
+        self.advance()
+
+    def _put_ticket_from_finalizer(self) -> None:
+        if self._thread is not None and not self._behaviour.lazy:
+            self._put_ticket()
+
+    def _put_ticket(self) -> None:
+        self._tasks.append(_MARK)
+        self._tickets.put(_RUN)
+
+    def _start(self) -> None:
+        with self._thread_lock:
+            if self._thread is None and not self.is_stopped:
+                thread = threading.Thread(target=self._work, name=self.name, daemon=True)
+                thread.start()
+                self._thread = thread
+
+    def _work(self) -> None:
+        # Kernels of the CPU answer inf and NaN where NumPy would warn, as those of a GPU do.
+        with np.errstate(all="ignore"):
+            while self._tickets.get() is _RUN:
+                self._working = True
+                while not self.is_stopped and (task := self._tasks.popleft()) is not _MARK:
+                    run, arguments = task
+                    run(*arguments)
+                self._working = False
+        self._abandon()
+
+    def _run_kernel(
+        self, name: str, kernel: Callable[..., None], arguments: tuple[Any, ...]
+    ) -> None:
+        delay_s = next(self._delays)
+        if delay_s:
+            self._stopping.wait(delay_s)
+        if self._failure is not None or self.is_stopped:
+            return
+        try:
+            self._behaviour.before_kernel(name)
+            kernel(*arguments)
+        except BaseException as error:
+            self._fail(f"kernel {name!r} failed: {error}", error)
+
+    def _call(self, function: Callable[[], object]) -> None:
+        try:
+            function()
+        except BaseException as error:
+            self._fail(f"host function {function!r} failed: {error}", error)
+
+    def _fail(self, what: str, cause: BaseException) -> None:
+        if self._failure is None:
+            failure = KernelError(
+                f"sim:{self.index}: {what} (on {self.name}; seen when waited for)"
+            )
+            failure.__cause__ = cause
+            self._failure = failure
+
+    def _reach(self, event: SimEvent) -> None:
+        event._pass(self._failure)
+
+    def _wait_for(self, event: Any) -> None:
+        if not isinstance(event, SimEvent):
+            event.synchronize()
+            return
+        event._stream.flush()
+        event._passed.wait()
+        if self._failure is None:
+            self._failure = event._failure
+
+    def _deliver(self, failure: Exception) -> None:
+        if self._failure is failure:
+            self._failure = None
+        # A copy for every catcher: a traceback belongs to one raise.
+        raise type(failure)(*failure.args) from failure.__cause__
+
+    def _abandon(self) -> None:
+        while True:
+            try:
+                task = self._tasks.popleft()
+            except IndexError:
+                return
+            if task is not _MARK and task[0] == self._reach:
+                task[1][0]._pass(DeviceError(f"{self.name} was stopped with work queued"))
+
+    def _require_running(self) -> None:
+        if self.is_stopped:
+            raise DeviceError(f"{self.name} was stopped; take a new stream of sim:{self.index}")
+
+    def _require_other_thread(self, what: str) -> None:
+        if self._thread is threading.current_thread():
+            raise DeviceError(f"a host function of {self.name} may not {what} its own stream")
+
+
+class Currents(threading.local):
+    """The streams that the calling thread has entered, innermost last."""
+
+    def __init__(self) -> None:
+        self._entered: list[SimStream] = []
+
+    def push(self, stream: SimStream) -> None:
+        self._entered.append(stream)
+
+    def pop(self, stream: SimStream) -> None:
+        if not self._entered or self._entered[-1] is not stream:
+            raise DeviceError(
+                f"{stream.name} is left out of order; leave the innermost stream first"
+            )
+        self._entered.pop()
+
+    def innermost(self, index: int) -> SimStream | None:
+        """Return the stream entered last on this device, None if there is none that runs."""
+        for stream in reversed(self._entered):
+            if stream.index == index and not stream.is_stopped:
+                return stream
+        return None

@@ -1,0 +1,18 @@
+"""Backends that leave no thread and no fault behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from fastdist.backends import backend_of
+from fastdist.backends.sim import SimBackend
+
+
+@pytest.fixture
+def sim() -> Iterator[SimBackend]:
+    backend = cast(SimBackend, backend_of("sim"))
+    yield backend
+    backend.set_device_count(2)
