@@ -1,0 +1,110 @@
+"""What every run has: a kernel cache, a private runtime directory, leak checks, a table of rows."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.leak_fixture import nothing_left_behind
+from tests.seed_report import SeedReport
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Set before anything of fastdist is imported, and inherited by the processes that tests start:
+# kernels are compiled once, in this checkout's own cache, so that a fresh clone is a cold one.
+os.environ.setdefault("FASTDIST_CACHE_DIR", str(ROOT / ".kernel-cache"))
+
+deselected_because: dict[str, int] = {}
+private_directory = pytest.StashKey[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Two runs on one machine must not see each other's socket files. The name is short because the
+    # path of a unix socket holds 103 letters.
+    config.stash[private_directory] = tempfile.mkdtemp(prefix="fd-")
+    os.environ["XDG_RUNTIME_DIR"] = config.stash[private_directory]
+    config.pluginmanager.register(SeedReport(), "fastdist-seed-report")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(config.stash[private_directory], ignore_errors=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what cannot run here. Never skip: that looks as if somebody had looked."""
+    kept, gone = [], []
+    for item in items:
+        reasons = [reason for mark in item.iter_markers() if (reason := why_not(mark.name, config))]
+        for reason in reasons[:1]:
+            deselected_because[reason] = deselected_because.get(reason, 0) + 1
+        (gone if reasons else kept).append(item)
+    if gone:
+        config.hook.pytest_deselected(items=gone)
+        items[:] = kept
+
+
+def why_not(mark: str, config: pytest.Config) -> str | None:
+    """Return why tests with this mark cannot run now, or None if they can."""
+    if mark == "gpu":
+        return no_gpu()
+    if mark == "nvrtc":
+        return no_nvrtc()
+    if mark == "slow" and not config.option.slow and "slow" not in config.option.markexpr:
+        return "slow: give --slow or -m slow"
+    return None
+
+
+@functools.cache
+def no_gpu() -> str | None:
+    if importlib.util.find_spec("cupy") is None:
+        return "gpu: CuPy is not installed (pip install -e '.[cuda12]')"
+    import cupy
+
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"gpu: no driver answers ({error})"
+    return None if count else "gpu: no GPU in this machine"
+
+
+@functools.cache
+def no_nvrtc() -> str | None:
+    if importlib.util.find_spec("cupy") is None:
+        return "nvrtc: CuPy is not installed (pip install -e '.[nvrtc]')"
+    from cupy_backends.cuda.libs import nvrtc
+
+    try:
+        nvrtc.getVersion()
+    except (RuntimeError, ImportError, OSError) as error:
+        return f"nvrtc: the compiler does not load ({error}; pip install -e '.[nvrtc]')"
+    return None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for reason, count in sorted(deselected_because.items()):
+        terminalreporter.write_line(f"deselected {count}, {reason}")
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing_behind() -> Iterator[None]:
+    # The fixtures of a module may hold an agent, which may grow while a test uses it.
+    with nothing_left_behind("test", wider=True):
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def module_leaves_nothing_behind() -> Iterator[None]:
+    with nothing_left_behind("tests of this file"):
+        yield

@@ -1,0 +1,191 @@
+"""What a test may not leave behind: threads, processes, sockets, files, contexts, references."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import select
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+# How long what is just ending may take; nothing waits that long when all is well.
+PATIENCE_S = 5.0
+# Threads that are started on first use and live as long as the process.
+LASTING_THREADS = ("fastdist-engine-", "fastdist-cpu-continuations", "fastdist-sim-")
+
+
+class Held(NamedTuple):
+    """What this process holds at one moment."""
+
+    threads: frozenset[threading.Thread]
+    processes: frozenset[int]
+    names: Counter[str]  # all that is no thread and no process, in words
+
+
+def socket_names(sockets: object) -> list[str]:
+    return [f"ZeroMQ socket {name!r}" for name in sockets.open_socket_names()]  # type: ignore[attr-defined]
+
+
+# Rooms are looked at only where a test has loaded them: this file imports nothing of fastdist.
+ROOMS: dict[str, Callable[[object], list[str]]] = {
+    "fastdist.distributed.sockets": socket_names,
+}
+
+
+def hold() -> Held:
+    """Look at everything; under a millisecond."""
+    # A dummy stands for a thread of somebody else's C code that once called Python.
+    threads = (t for t in threading.enumerate() if not isinstance(t, threading._DummyThread))
+    return Held(frozenset(threads), frozenset(_children()), Counter(_names()))
+
+
+@contextmanager
+def nothing_left_behind(scope: str, wider: bool = False) -> Iterator[None]:
+    """Fail if the block leaves something behind.
+
+    With wider, something that lives longer than the block may have opened more of what it had: a pool its next
+    thread, an agent its next lane. The same check around the longer life sees to those.
+    """
+    before = hold()
+    yield
+    found = left(before, wider)
+    if found:
+        pytest.fail(f"the {scope} left behind: " + ", ".join(found), pytrace=False)
+
+
+def left(before: Held, wider: bool) -> list[str]:
+    """Return what is there now and was not before, once what is ending has ended."""
+    if not _new(before, wider):
+        return []
+    gc.collect()  # a cycle may hold a socket or a reference; it is garbage, not a leak
+    deadline = time.monotonic() + PATIENCE_S
+    now = hold()
+    for thread in now.threads - before.threads:
+        if not _lasts(thread, before, wider):
+            thread.join(max(0.0, deadline - time.monotonic()))
+    for process in now.processes - before.processes:
+        _wait_for_end(process, deadline)
+    return _new(before, wider)
+
+
+def _new(before: Held, wider: bool) -> list[str]:
+    now = hold()
+    threads = [t for t in now.threads - before.threads if not _lasts(t, before, wider)]
+    kinds_before = {_kind(name) for name in before.names} if wider else set()
+    return [
+        *sorted(f"thread {thread.name!r}" for thread in threads),
+        *sorted(f"process {_describe(child)}" for child in now.processes - before.processes),
+        *sorted(
+            name
+            for name in (now.names - before.names).elements()
+            if _kind(name) not in kinds_before
+        ),
+    ]
+
+
+def _kind(name: str) -> str:
+    return name.partition("'")[0]
+
+
+def _lasts(thread: threading.Thread, before: Held, wider: bool) -> bool:
+    if thread.name.startswith(LASTING_THREADS):
+        return thread.daemon
+    stems = {_stem(other.name) for other in before.threads} if wider else set()
+    return _stem(thread.name) in stems
+
+
+def _stem(name: str) -> str:
+    """Return the name that the threads of a pool share, its watcher included."""
+    return re.sub(r"-(\d+|watch)$", "", name)
+
+
+def _children() -> Iterator[int]:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return  # the usual case, told by one system call
+    trackers = _trackers()
+    for children in Path("/proc/self/task").glob("*/children"):
+        try:
+            listed = children.read_text().split()
+        except OSError:
+            continue  # that thread has just ended
+        yield from (int(child) for child in listed if int(child) not in trackers)
+
+
+def _trackers() -> set[int]:
+    """Return the helpers that multiprocessing keeps until the interpreter ends."""
+    tracker = sys.modules.get("multiprocessing.resource_tracker")
+    server = sys.modules.get("multiprocessing.forkserver")
+    return {
+        getattr(getattr(tracker, "_resource_tracker", None), "_pid", None) or 0,
+        getattr(getattr(server, "_forkserver", None), "_forkserver_pid", None) or 0,
+    }
+
+
+def _wait_for_end(process: int, deadline: float) -> None:
+    """Wait without reaping: whoever started the process asks for its exit status."""
+    try:
+        descriptor = os.pidfd_open(process)
+    except OSError:
+        return  # gone already
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll(max(0.0, deadline - time.monotonic()) * 1000)
+    finally:
+        os.close(descriptor)
+
+
+def _describe(process: int) -> str:
+    try:
+        words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return str(process)
+    return f"{process} ({b' '.join(words).decode(errors='replace').strip() or 'never waited for'})"
+
+
+def _names() -> Iterator[str]:
+    for room, names_of in ROOMS.items():
+        if room in sys.modules:
+            yield from names_of(sys.modules[room])
+    yield from _shared_memory()
+    yield from _runtime_files()
+
+
+def _shared_memory() -> Iterator[str]:
+    """Name our shared memory. Its names tell its maker's process; one alive elsewhere is no concern of ours."""
+    for name in _listing("/dev/shm"):
+        maker = re.match(r"fastdist-(\d+)\b", name)
+        if maker and (int(maker[1]) == os.getpid() or not Path(f"/proc/{maker[1]}").exists()):
+            yield f"shared memory {name!r}"
+
+
+def _runtime_files() -> Iterator[str]:
+    """Name what lies in the directory for private files, which is this run's own (tests/conftest.py).
+
+    A process that was killed cannot remove its socket files, the next one does: only ours are looked at.
+    """
+    directory = os.path.join(os.environ["XDG_RUNTIME_DIR"], "fastdist")
+    for entry in _listing(directory):
+        path = os.path.join(directory, entry)
+        if not entry.startswith("ipc-"):
+            yield f"file {entry!r}"
+        elif entry.startswith(f"ipc-{os.getpid()}-"):
+            yield from (f"socket file {name!r}" for name in _listing(path) - {"owner.lock"})
+
+
+def _listing(directory: str) -> set[str]:
+    try:
+        return set(os.listdir(directory))
+    except FileNotFoundError:
+        return set()

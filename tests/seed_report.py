@@ -1,0 +1,66 @@
+"""The marker `seed`: unknown ids are refused, and a run ends with the rows that hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+import pytest
+
+from tests.seed_rows import FAMILIES, ROWS
+
+
+class SeedReport:
+    """A plugin that follows the tests of each row; a row holds when all its tests that ran passed."""
+
+    def __init__(self) -> None:
+        self.rows_of: dict[str, tuple[str, ...]] = {}  # by node id, of the tests that hold rows
+        self.passed: set[str] = set()
+        self.failed: set[str] = set()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            rows = tuple(row for mark in item.iter_markers("seed") for row in ids_of(item, mark))
+            if rows:
+                self.rows_of[item.nodeid] = rows
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        rows = self.rows_of.get(report.nodeid, ())
+        if report.failed:
+            self.failed.update(rows)
+        elif report.when == "call" and report.passed:
+            self.passed.update(rows)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self.rows_of:
+            return
+        hold = self.passed - self.failed
+        terminalreporter.section(f"seed rows: {len(hold)} of {len(ROWS)} hold")
+        for letter, about in FAMILIES.items():
+            family = [row for row in ROWS if row[0] == letter]
+            terminalreporter.write_line(f"{letter}  {about}")
+            for claim, rows in (
+                ("hold", hold),
+                ("FAILED", self.failed),
+                ("not tested in this run", set(ROWS) - self.passed - self.failed),
+            ):
+                if names := in_ranges(row for row in family if row in rows):
+                    terminalreporter.write_line(f"     {claim}: {names}")
+
+
+def ids_of(item: pytest.Item, mark: pytest.Mark) -> Iterator[str]:
+    """Yield the mark's ids; refuse those that are no rows."""
+    if not mark.args or mark.kwargs:
+        raise pytest.UsageError(f"{item.nodeid}: seed takes ids, such as seed('C1', 'C7')")
+    for row in mark.args:
+        if row not in ROWS:
+            raise pytest.UsageError(f"{item.nodeid}: seed row {row!r} is not in tests/seed_rows.py")
+        yield row
+
+
+def in_ranges(rows: Iterable[str]) -> str:
+    """Return rows of one family, in order, with neighbours joined: C1-C4 C7."""
+    runs = groupby(enumerate(rows), key=lambda pair: int(pair[1][1:]) - pair[0])
+    ends = [[row for _, row in run] for _, run in runs]
+    return " ".join(run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in ends)

@@ -1,0 +1,120 @@
+"""The claim that what a test leaves behind is seen, and that what is just ending is waited for."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import leak_fixture
+from tests.leak_fixture import hold, left, nothing_left_behind
+
+CAT = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leak_fixture, "PATIENCE_S", 0.01)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_thread_that_runs_on_is_a_leak() -> None:
+    before, enough = hold(), threading.Event()
+    thread = threading.Thread(target=enough.wait, name="forgotten", daemon=True)
+    thread.start()
+    found = left(before, wider=False)
+    enough.set()
+    thread.join()
+    assert found == ["thread 'forgotten'"]
+
+
+def test_a_thread_that_is_just_ending_is_waited_for() -> None:
+    before, enough = hold(), threading.Event()
+    threading.Thread(target=enough.wait, args=(0.05,), name="ending").start()
+    assert left(before, wider=False) == []
+
+
+def test_an_engine_thread_is_no_leak_unless_it_keeps_the_interpreter() -> None:
+    before, enough = hold(), threading.Event()
+    threads = [
+        threading.Thread(target=enough.wait, name=f"fastdist-engine-{daemon}", daemon=daemon)
+        for daemon in (True, False)
+    ]
+    for thread in threads:
+        thread.start()
+    leak_fixture.PATIENCE_S, patience = 0.01, leak_fixture.PATIENCE_S
+    found = left(before, wider=False)
+    leak_fixture.PATIENCE_S = patience
+    enough.set()
+    for thread in threads:
+        thread.join()
+    assert found == ["thread 'fastdist-engine-False'"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_pool_that_was_there_may_grow_inside_a_test_only() -> None:
+    enough = threading.Event()
+    threads = [threading.Thread(target=enough.wait, name=f"some-pool-{i}") for i in (0, 1)]
+    threads[0].start()
+    before = hold()
+    threads[1].start()
+    found = left(before, wider=True), left(before, wider=False)
+    enough.set()
+    for thread in threads:
+        thread.join()
+    assert found == ([], ["thread 'some-pool-1'"])
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_child_that_runs_on_is_a_leak() -> None:
+    before = hold()
+    with subprocess.Popen(CAT, stdin=subprocess.PIPE) as child:
+        (found,) = left(before, wider=False)
+    assert found.startswith(f"process {child.pid} (")
+
+
+def test_a_child_that_ended_unasked_is_a_leak() -> None:
+    before = hold()
+    with subprocess.Popen(CAT, stdin=subprocess.DEVNULL) as child:
+        (found,) = left(before, wider=False)
+    assert found == f"process {child.pid} (never waited for)"
+
+
+def test_a_socket_file_of_this_process_is_a_leak() -> None:
+    before = hold()
+    folder = Path(os.environ["XDG_RUNTIME_DIR"], "fastdist", f"ipc-{os.getpid()}-test")
+    folder.mkdir(parents=True, mode=0o700)
+    folder.parent.chmod(0o700)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "lane"))
+        found = left(before, wider=False)
+    (folder / "lane").unlink()
+    folder.rmdir()
+    assert found == ["socket file 'lane'"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_check_fails_with_the_name_of_what_was_left() -> None:
+    enough = threading.Event()
+    thread = threading.Thread(target=enough.wait, name="forgotten")
+    with pytest.raises(pytest.fail.Exception, match="the test left behind: thread 'forgotten'"):
+        with nothing_left_behind("test"):
+            thread.start()
+    enough.set()
+    thread.join()
+
+
+def test_the_check_costs_less_than_a_millisecond() -> None:
+    rounds = []
+    for _ in range(20):
+        start = time.perf_counter()
+        with nothing_left_behind("test"):
+            pass
+        rounds.append(time.perf_counter() - start)
+    assert min(rounds) < 1e-3
