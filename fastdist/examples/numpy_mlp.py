@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ def make_layers(sizes: Sequence[int], seed: int = 0) -> list[Layer]:
     """Draw layers for sizes (inputs, hidden ..., outputs), uniform within 1/sqrt(inputs)."""
     generator = np.random.Generator(np.random.Philox(seed))
     layers = []
-    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+    for inputs, outputs in pairwise(sizes):
         bound = 1.0 / np.sqrt(inputs)
         weight = generator.uniform(-bound, bound, (outputs, inputs))
         layers.append(Layer(weight, generator.uniform(-bound, bound, outputs)))

@@ -1,0 +1,61 @@
+"""What a worker is told: its rank, where to meet, how many threads to use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+TERMINAL_WIDTH = "FASTDIST_TERMINAL_WIDTH"
+_THREADS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the workers of this node stand in the whole job."""
+
+    first_rank: int
+    world_size: int
+    node_rank: int
+    local_world_size: int
+    master_address: str
+    master_port: int
+    local_address: str | None
+
+
+def worker_environment(
+    base: Mapping[str, str],
+    place: Place,
+    local_rank: int,
+    *,
+    threads: int,
+    terminal_width: int | None,
+    job: Mapping[str, str],
+) -> dict[str, str]:
+    """Return the environment of one worker; `job` holds what all workers share (secret, folder).
+
+    Note  FASTDIST_STORE_HOSTED says that the launcher serves the store: no rank binds the port
+    """
+    environment = dict(base)
+    environment.update(
+        RANK=str(place.first_rank + local_rank),
+        WORLD_SIZE=str(place.world_size),
+        LOCAL_RANK=str(local_rank),
+        LOCAL_WORLD_SIZE=str(place.local_world_size),
+        GROUP_RANK=str(place.node_rank),
+        MASTER_ADDR=place.master_address,
+        MASTER_PORT=str(place.master_port),
+        FASTDIST_STORE_HOSTED="1",
+    )
+    if place.local_address is not None:
+        environment["FASTDIST_ADDRESS"] = place.local_address
+    # A pipe is block buffered: without this a worker's lines would come in heaps, or not at all.
+    environment.setdefault("PYTHONUNBUFFERED", "1")
+    # A crash inside a kernel then names the Python lines that led to it.
+    environment.setdefault("PYTHONFAULTHANDLER", "1")
+    for name in _THREADS:
+        environment.setdefault(name, str(threads))
+    environment.pop(TERMINAL_WIDTH, None)
+    if terminal_width is not None:
+        environment[TERMINAL_WIDTH] = environment["COLUMNS"] = str(terminal_width)
+    environment.update(job)
+    return environment

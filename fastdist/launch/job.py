@@ -1,0 +1,141 @@
+"""The loop of one node: its workers, the launcher's signals, and the deadlines of an end."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from selectors import EVENT_READ, BaseSelector
+
+from fastdist.launch.guard import Guard
+from fastdist.launch.output import Output
+from fastdist.launch.report import Failure, last_line, signal_name, worker_failure
+from fastdist.launch.screen import Screen
+from fastdist.launch.signals import SignalPipe, is_ending
+from fastdist.launch.worker_process import WorkerProcess
+
+# Ctrl-C ends everything within 2 s, a failed worker within 5 s: grace, kill and report fit in.
+INTERRUPT_GRACE_S = 1.0
+FAILURE_GRACE_S = 3.0
+_HURRIED_OUTPUT_S = 0.5
+
+
+class Job:
+    """This node's workers, from their start to their end.
+
+    `failure` is the first thing that went wrong, None while nothing did.
+    Thread  the launcher's main thread alone
+    """
+
+    def __init__(
+        self,
+        screen: Screen,
+        selector: BaseSelector,
+        signals: SignalPipe,
+        guard: Guard,
+        where: str = "",
+    ) -> None:
+        self.failure: Failure | None = None
+        self.also_failed: list[bytes] = []
+        self._screen = screen
+        self._selector = selector
+        self._signals = signals
+        self._guard = guard
+        self._where = where
+        self._output = Output(screen, selector)
+        self._workers: list[WorkerProcess] = []
+        self._kill_at: float | None = None
+        self._is_asked_twice = False
+        selector.register(signals.fileno(), EVENT_READ, self._take_signals)
+
+    def run(self, commands: Sequence[Callable[[], WorkerProcess]]) -> None:
+        """Start the workers, and show what they write until the last has ended."""
+        for start in commands:
+            worker = start()
+            self._guard.add(worker.pid)
+            self._workers.append(worker)
+            self._output.add(worker)
+        # One may have ended before its SIGCHLD had a number to be looked up by.
+        self._take_exits()
+        self.turn_until(lambda: all(worker.status is not None for worker in self._workers))
+
+    def turn_until(self, is_over: Callable[[], bool]) -> None:
+        """Serve pipes, signals, exits and deadlines until is_over; it is asked after each turn."""
+        while not is_over():
+            self._output.keep_pace()
+            for key, _ in self._selector.select(self._until_next_deadline()):
+                key.data()
+            self._meet_deadlines()
+            if self._screen.is_broken:
+                # As a program in a pipe ends by SIGPIPE: without words.
+                self.stop(
+                    Failure("", 128 + signal.SIGPIPE, was_asked=True),
+                    signal.SIGTERM,
+                    INTERRUPT_GRACE_S,
+                )
+
+    def stop(self, failure: Failure, number: signal.Signals, grace_s: float) -> None:
+        """Ask all workers to end, and kill after grace_s who has not; the first call decides."""
+        if self.failure is not None:
+            return
+        self.failure = failure
+        self._kill_at = time.monotonic() + grace_s
+        for worker in self._workers:
+            worker.send(number)
+
+    def stop_because(self, failure: Failure) -> None:
+        """Stop as for a worker that failed."""
+        self.stop(failure, signal.SIGTERM, FAILURE_GRACE_S)
+
+    def finish(self) -> None:
+        """Write out what is still to be shown: all of it, but only for a moment after a Ctrl-C."""
+        until = None
+        if self.failure is not None and self.failure.was_asked:
+            until = time.monotonic() + _HURRIED_OUTPUT_S
+        while not self._screen.is_empty and not self._is_asked_twice:
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                return
+            for key, _ in self._selector.select(left):
+                key.data()
+
+    def _take_signals(self) -> None:
+        for number in self._signals.take():
+            if not is_ending(number):
+                continue
+            self._is_asked_twice = self.failure is not None
+            if self._is_asked_twice:
+                # No more grace, no more waiting for a slow reader.
+                self._kill_at = time.monotonic()
+            failure = Failure(f"ended by {signal_name(number)}", 128 + number, was_asked=True)
+            self.stop(failure, number, INTERRUPT_GRACE_S)
+        self._take_exits()
+
+    def _take_exits(self) -> None:
+        ended = [worker for worker in self._workers if worker.has_ended()]
+        # Who was killed did not fail because of another; who raised may have.
+        for worker in sorted(ended, key=lambda worker: worker.status or 0):
+            self._guard.discard(worker.pid)
+            text = self._output.last_words(worker)
+            if worker.status == 0:
+                continue
+            if self.failure is None:
+                self.stop_because(worker_failure(worker, text, self._where))
+            elif text and not self.failure.was_asked:
+                self.also_failed.append(
+                    b"rank %d failed after that: %s" % (worker.rank, last_line(text))
+                )
+
+    def _until_next_deadline(self) -> float | None:
+        # Once the job ends, held text waits for its worker's end.
+        deadline = self._kill_at if self.failure is not None else self._output.next_release()
+        return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+    def _meet_deadlines(self) -> None:
+        now = time.monotonic()
+        if self.failure is None:
+            self._output.release_held(now)
+        elif self._kill_at is not None and now >= self._kill_at:
+            self._kill_at = None
+            for worker in self._workers:
+                worker.send(signal.SIGKILL)

@@ -1,0 +1,105 @@
+"""Bytes of a worker's pipe to lines, lines that redraw themselves, and tracebacks held back."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+# A line longer than this is shown in pieces, so that a worker cannot fill the launcher's memory.
+LINE_LIMIT_BYTES = 4 << 20
+_END = re.compile(rb"\r*\n|\r")
+_FAILURE_STARTS = (
+    b"Traceback (most recent call last):",
+    b"  + Exception Group Traceback (most recent call last):",
+    b"Fatal Python error:",
+)
+_HELD_LIMIT_BYTES = 256 << 10
+
+
+class Line(NamedTuple):
+    """One line without its end; `redraws` where it ended in a carriage return alone."""
+
+    text: bytes
+    redraws: bool
+
+
+class LineSplitter:
+    """Cuts the bytes of one pipe into lines, whatever pieces they come in."""
+
+    def __init__(self) -> None:
+        self._partial = bytearray()
+        # The text of a line that ended in \r while nothing after it has come.
+        self._redrawn: bytes | None = None
+        self._may_continue = False
+
+    def feed(self, chunk: bytes) -> list[Line]:
+        """Return the lines that chunk completes."""
+        lines = []
+        if self._may_continue and chunk:
+            self._may_continue = False
+            if chunk.startswith(b"\n"):
+                # The \r of the last chunk and this \n are one end of one line.
+                lines.append(Line(self._redrawn or b"", redraws=False))
+                self._redrawn = None
+                chunk = chunk[1:]
+        scanned = len(self._partial)
+        self._partial += chunk
+        start = 0
+        for end in _END.finditer(self._partial, scanned):
+            text = bytes(self._partial[start : end.start()])
+            start = end.end()
+            redraws = not end.group().endswith(b"\n")
+            self._redrawn = text if redraws else None
+            lines.append(Line(text, redraws))
+        self._may_continue = bool(lines) and lines[-1].redraws and start == len(self._partial)
+        del self._partial[:start]
+        while len(self._partial) > LINE_LIMIT_BYTES:
+            lines.append(Line(self._cut(), redraws=False))
+        return lines
+
+    def _cut(self) -> bytes:
+        at = LINE_LIMIT_BYTES
+        while self._partial[at] & 0xC0 == 0x80:
+            # Not in the middle of a character.
+            at -= 1
+        text = bytes(self._partial[:at])
+        del self._partial[:at]
+        return text
+
+    def finish(self) -> list[Line]:
+        """Return what is left when the pipe has closed, so that no text is lost."""
+        text = bytes(self._partial) or self._redrawn
+        self._partial.clear()
+        self._redrawn = None
+        return [Line(text, redraws=False)] if text else []
+
+
+class FailureText:
+    """Holds back what may be a worker's last words, until it is known whether they are.
+
+    The first failure's traceback is shown once, at the end of the run. While a worker lives, its
+    stderr from a traceback's first line on waits here; a worker that goes on (it caught the error,
+    or only a thread died) gets its lines shown after a moment, by `release`.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self.since: float | None = None
+
+    def feed(self, text: bytes, now: float) -> list[bytes]:
+        """Return the lines to show now: this one, none, or all that were held and this one."""
+        if self.since is None and not text.startswith(_FAILURE_STARTS):
+            return [text]
+        if self.since is None:
+            self.since = now
+        self._held.append(text)
+        self._held_bytes += len(text)
+        return self.release() if self._held_bytes > _HELD_LIMIT_BYTES else []
+
+    def release(self) -> list[bytes]:
+        """Return what is held, and hold nothing."""
+        held, self._held = self._held, []
+        self._held_bytes = 0
+        self.since = None
+        return held

@@ -1,0 +1,134 @@
+"""What the workers write: read from their pipes, prefixed by rank, shown or held back."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from selectors import EVENT_READ, BaseSelector
+from typing import IO
+
+from fastdist.launch.lines import FailureText, Line, LineSplitter
+from fastdist.launch.screen import Screen
+from fastdist.launch.worker_process import WorkerProcess
+
+# A process that has printed its traceback is soon gone; one that is not had caught the error.
+HELD_TEXT_S = 1.0
+_READ_BYTES = 1 << 16
+# A pipe holds a megabyte at most: more than this comes from someone who still writes.
+_LAST_READS = 32
+
+
+@dataclass
+class _Stream:
+    """One pipe of one worker."""
+
+    worker: WorkerProcess
+    pipe: IO[bytes]
+    is_stderr: bool
+    splitter: LineSplitter = field(default_factory=LineSplitter)
+    failure: FailureText = field(default_factory=FailureText)
+    is_open: bool = True
+
+
+class Output:
+    """The pipes of all workers of this node.
+
+    Thread  the launcher's main thread alone
+    """
+
+    def __init__(self, screen: Screen, selector: BaseSelector) -> None:
+        self._screen = screen
+        self._selector = selector
+        self._streams: list[_Stream] = []
+        self._is_listening = True
+
+    def add(self, worker: WorkerProcess) -> None:
+        """Show from now on what this worker writes."""
+        for pipe, is_stderr in ((worker.stdout, False), (worker.stderr, True)):
+            stream = _Stream(worker, pipe, is_stderr)
+            self._streams.append(stream)
+            self._listen_to(stream)
+
+    def keep_pace(self) -> None:
+        """Listen to the pipes while our own reader keeps up; else let their writers wait for it."""
+        if self._screen.is_full != self._is_listening:
+            return
+        for stream in self._streams:
+            if stream.is_open and self._is_listening:
+                self._selector.unregister(stream.pipe)
+            elif stream.is_open:
+                self._listen_to(stream)
+        self._is_listening = not self._is_listening
+
+    def last_words(self, worker: WorkerProcess) -> list[bytes]:
+        """Show what an ended worker still had written; return the traceback that it ended with."""
+        held: list[bytes] = []
+        for stream in self._streams:
+            if stream.worker is not worker:
+                continue
+            reads = 0
+            while stream.is_open and reads < _LAST_READS and self._take(stream):
+                reads += 1
+            if stream.is_open:
+                # What the worker started may hold the pipe open; it itself writes no more.
+                self._close(stream)
+            if worker.status == 0:
+                self._print(stream, stream.failure.release())
+            held += stream.failure.release()
+        worker.close()
+        if worker.rank == 0:
+            self._screen.redraw(b"")
+        return held
+
+    def next_release(self) -> float | None:
+        """Return when held text must be shown because its worker lives on (time.monotonic)."""
+        since = [s.failure.since for s in self._streams if s.failure.since is not None]
+        return min(since) + HELD_TEXT_S if since else None
+
+    def release_held(self, now: float) -> None:
+        """Show the tracebacks of workers that live on."""
+        for stream in self._streams:
+            if stream.failure.since is not None and now >= stream.failure.since + HELD_TEXT_S:
+                self._print(stream, stream.failure.release())
+
+    def _listen_to(self, stream: _Stream) -> None:
+        self._selector.register(stream.pipe, EVENT_READ, lambda: self._take(stream))
+
+    def _take(self, stream: _Stream) -> bool:
+        """Show what one pipe holds; return whether there may be more."""
+        if not stream.is_open:
+            # Closed by another event of the same turn.
+            return False
+        try:
+            chunk = os.read(stream.pipe.fileno(), _READ_BYTES)
+        except BlockingIOError:
+            return False
+        if not chunk:
+            self._close(stream)
+            return False
+        self._show(stream, stream.splitter.feed(chunk))
+        return True
+
+    def _close(self, stream: _Stream) -> None:
+        if self._is_listening:
+            self._selector.unregister(stream.pipe)
+        stream.is_open = False
+        self._show(stream, stream.splitter.finish())
+
+    def _show(self, stream: _Stream, lines: Sequence[Line]) -> None:
+        for line in lines:
+            if line.redraws:
+                # Other ranks would overwrite each other: they are shown when their line ends.
+                if stream.worker.rank == 0:
+                    self._screen.redraw(line.text)
+            elif stream.is_stderr:
+                self._print(stream, stream.failure.feed(line.text, time.monotonic()))
+            else:
+                self._print(stream, [line.text])
+
+    def _print(self, stream: _Stream, lines: Sequence[bytes]) -> None:
+        for text in lines:
+            prefix = b"[rank %d] " % stream.worker.rank
+            self._screen.print(prefix + text, to_stderr=stream.is_stderr)

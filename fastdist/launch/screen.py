@@ -1,0 +1,149 @@
+"""Lines of many workers to one terminal or file, without ever blocking the launcher."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections import deque
+from selectors import EVENT_WRITE, BaseSelector
+
+# What a pipe that polls as writable takes without blocking (PIPE_BUF on Linux).
+_WRITE_BYTES = 4096
+_FULL_BYTES = 1 << 20
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_CLEAR_LINE = b"\r\x1b[K"
+
+
+class Outlet:
+    """One file descriptor of the launcher, written to when it can take more."""
+
+    def __init__(self, fd: int, selector: BaseSelector) -> None:
+        self.fd = fd
+        self.is_broken = False
+        self._selector = selector
+        self._pending: deque[bytes] = deque()
+        self._pending_bytes = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._pending
+
+    @property
+    def is_full(self) -> bool:
+        return self._pending_bytes > _FULL_BYTES
+
+    def put(self, data: bytes) -> None:
+        """Queue data; it is dropped once the reader of this descriptor has gone."""
+        if self.is_broken or not data:
+            return
+        if not self._pending:
+            self._selector.register(self.fd, EVENT_WRITE, self.write_some)
+        self._pending.append(data)
+        self._pending_bytes += len(data)
+
+    def write_some(self) -> None:
+        """Write what the descriptor takes without blocking; called when it polls as writable."""
+        if not self._pending:
+            return
+        data = self._pending.popleft()
+        try:
+            written = os.write(self.fd, data[:_WRITE_BYTES])
+        except BlockingIOError:
+            written = 0
+        except OSError:
+            # The reader has gone (`fastdist run ... | head`), or the disk is full.
+            self.is_broken = True
+            self._pending.clear()
+            self._pending_bytes = 0
+            self._selector.unregister(self.fd)
+            return
+        self._pending_bytes -= written
+        if written < len(data):
+            self._pending.appendleft(data[written:])
+        elif not self._pending:
+            self._selector.unregister(self.fd)
+
+
+class Screen:
+    """stdout and stderr of the launcher, with one line at the bottom that redraws itself."""
+
+    def __init__(self, selector: BaseSelector, out: int = 1, err: int = 2) -> None:
+        self._out = Outlet(out, selector)
+        # Two descriptors of one terminal or pipe share a queue, or their lines would overtake.
+        self._err = self._out if _is_same_file(out, err) else Outlet(err, selector)
+        self._is_terminal = os.isatty(out)
+        self._redrawn = b""
+
+    @property
+    def width(self) -> int | None:
+        """The terminal's width in columns, None if stdout is no terminal."""
+        if not self._is_terminal:
+            return None
+        return os.get_terminal_size(self._out.fd).columns or 80
+
+    def print(self, line: bytes, *, to_stderr: bool = False) -> None:
+        """Show one line, above the one that redraws itself."""
+        outlet = self._err if to_stderr else self._out
+        if outlet is self._out and self._redrawn:
+            outlet.put(_CLEAR_LINE + line + b"\n" + self._redrawn)
+        else:
+            outlet.put(line + b"\n")
+
+    def redraw(self, text: bytes) -> None:
+        """Show text in place on a terminal, nothing elsewhere; empty text removes the line."""
+        width = self.width
+        if width is None or (not text and not self._redrawn):
+            return
+        # One column stays free: some terminals wrap when the last one is written.
+        self._redrawn = fit(text, width - 1)
+        self._out.put(_CLEAR_LINE + self._redrawn)
+
+    @property
+    def is_full(self) -> bool:
+        """Say whether workers must wait: the reader of our output is slower than they write."""
+        return self._out.is_full or self._err.is_full
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether all that was shown has been written."""
+        return self._out.is_empty and self._err.is_empty
+
+    @property
+    def is_broken(self) -> bool:
+        """Say whether the reader of stdout has gone."""
+        return self._out.is_broken
+
+
+def _is_same_file(out: int, err: int) -> bool:
+    try:
+        one, other = os.fstat(out), os.fstat(err)
+    except OSError:
+        return False
+    return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+
+
+def fit(text: bytes, width: int) -> bytes:
+    """Cut text to width columns; colours count nothing, wide characters two, and none is split."""
+    shown: list[str] = []
+    columns = 0
+    line = text.decode("utf-8", "replace")
+    at = 0
+    while at < len(line):
+        escape = _ESCAPE.match(line, at)
+        if escape is not None:
+            # Kept even past the width: it may be the one that ends a colour.
+            shown.append(escape.group())
+            at = escape.end()
+            continue
+        columns += _columns(line[at])
+        if columns <= width:
+            shown.append(line[at])
+        at += 1
+    return "".join(shown).encode()
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

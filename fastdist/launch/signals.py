@@ -1,0 +1,64 @@
+"""The launcher's signals, as bytes on a pipe that a selector can wait for."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType, TracebackType
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class SignalPipe:
+    """Receives SIGINT, SIGTERM, SIGHUP, SIGCHLD and SIGWINCH while it is entered.
+
+    Thread  main thread only, as Python demands
+    Note    handlers, not a blocked mask: workers would inherit the mask and be deaf to Ctrl-C
+    """
+
+    def __init__(self) -> None:
+        self._read_fd, self._write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._former: dict[signal.Signals, object] = {}
+        self._former_fd = -1
+
+    def __enter__(self) -> SignalPipe:
+        self._former_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
+        for number in (*_ENDING, signal.SIGCHLD, signal.SIGWINCH):
+            ignored = signal.getsignal(number) is signal.SIG_IGN
+            if number is signal.SIGHUP and ignored:
+                # nohup: the user wants the job to outlive the terminal.
+                continue
+            self._former[number] = signal.signal(number, _do_nothing)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._former.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        signal.set_wakeup_fd(self._former_fd)
+        os.close(self._read_fd)
+        os.close(self._write_fd)
+
+    def fileno(self) -> int:
+        """Readable while signals wait to be taken."""
+        return self._read_fd
+
+    def take(self) -> list[signal.Signals]:
+        """Return the signals that came since the last call, in order."""
+        try:
+            return [signal.Signals(number) for number in os.read(self._read_fd, 4096)]
+        except BlockingIOError:
+            return []
+
+
+def _do_nothing(number: int, frame: FrameType | None) -> None:
+    """Be there: without a handler Python would not write to the pipe."""
+
+
+def is_ending(number: signal.Signals) -> bool:
+    """Say whether the signal asks the launcher to end the job."""
+    return number in _ENDING

@@ -1,0 +1,65 @@
+"""One worker of this node: its process, the group that it leads, and its two pipes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+
+
+class WorkerProcess:
+    """A started worker; `status` is None while it runs, then as subprocess has it (-9: SIGKILL).
+
+    Thread  made and used by the launcher's main thread alone
+    """
+
+    def __init__(self, rank: int, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.rank = rank
+        self.status: int | None = None
+        self._process = subprocess.Popen(
+            command,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            process_group=0,
+        )
+        assert self._process.stdout is not None and self._process.stderr is not None
+        self.stdout = self._process.stdout
+        self.stderr = self._process.stderr
+        for pipe in (self.stdout, self.stderr):
+            os.set_blocking(pipe.fileno(), False)
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is also the id of its group."""
+        return self._process.pid
+
+    def has_ended(self) -> bool:
+        """Say whether the worker has just ended; the rest of its group is then killed.
+
+        Note  a dead leader keeps its id until it is waited for, so the group cannot be another's
+        """
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        if self.status is not None or os.waitid(os.P_PID, self.pid, options) is None:
+            return False
+        self.send(signal.SIGKILL)
+        self.status = self._process.wait()
+        return True
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the worker and to all that it started, if it still runs."""
+        if self.status is not None:
+            return
+        try:
+            os.killpg(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            # macOS answers so for a group whose members have all ended but are not waited for.
+            return
+
+    def close(self) -> None:
+        """Close what is left of the pipes."""
+        self.stdout.close()
+        self.stderr.close()
