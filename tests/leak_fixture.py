@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -31,12 +31,12 @@ class Held(NamedTuple):
     names: Counter[str]  # all that is no thread and no process, in words
 
 
-def socket_names(sockets: object) -> list[str]:
-    return [f"ZeroMQ socket {name!r}" for name in sockets.open_socket_names()]  # type: ignore[attr-defined]
+def socket_names(sockets: Any) -> list[str]:
+    return [f"ZeroMQ socket {name!r}" for name in sockets.open_socket_names()]
 
 
 # Rooms are looked at only where a test has loaded them: this file imports nothing of fastdist.
-ROOMS: dict[str, Callable[[object], list[str]]] = {
+ROOMS: dict[str, Callable[[Any], list[str]]] = {
     "fastdist.distributed.sockets": socket_names,
 }
 
@@ -52,8 +52,8 @@ def hold() -> Held:
 def nothing_left_behind(scope: str, wider: bool = False) -> Iterator[None]:
     """Fail if the block leaves something behind.
 
-    With wider, something that lives longer than the block may have opened more of what it had: a pool its next
-    thread, an agent its next lane. The same check around the longer life sees to those.
+    With wider, something that lives longer than the block may have opened more of what it had: a
+    pool its next thread, an agent its next lane. The check around the longer life sees to those.
     """
     before = hold()
     yield
@@ -80,15 +80,12 @@ def left(before: Held, wider: bool) -> list[str]:
 def _new(before: Held, wider: bool) -> list[str]:
     now = hold()
     threads = [t for t in now.threads - before.threads if not _lasts(t, before, wider)]
+    names = now.names - before.names
     kinds_before = {_kind(name) for name in before.names} if wider else set()
     return [
         *sorted(f"thread {thread.name!r}" for thread in threads),
         *sorted(f"process {_describe(child)}" for child in now.processes - before.processes),
-        *sorted(
-            name
-            for name in (now.names - before.names).elements()
-            if _kind(name) not in kinds_before
-        ),
+        *sorted(name for name in names.elements() if _kind(name) not in kinds_before),
     ]
 
 
@@ -163,7 +160,7 @@ def _names() -> Iterator[str]:
 
 
 def _shared_memory() -> Iterator[str]:
-    """Name our shared memory. Its names tell its maker's process; one alive elsewhere is no concern of ours."""
+    """Name our shared memory; what a process that lives elsewhere made does not concern us."""
     for name in _listing("/dev/shm"):
         maker = re.match(r"fastdist-(\d+)\b", name)
         if maker and (int(maker[1]) == os.getpid() or not Path(f"/proc/{maker[1]}").exists()):
@@ -171,9 +168,10 @@ def _shared_memory() -> Iterator[str]:
 
 
 def _runtime_files() -> Iterator[str]:
-    """Name what lies in the directory for private files, which is this run's own (tests/conftest.py).
+    """Name what lies in the directory for private files, this run's own (tests/conftest.py).
 
-    A process that was killed cannot remove its socket files, the next one does: only ours are looked at.
+    A process that was killed cannot remove its socket files, the next one does: only those of this
+    process are looked at.
     """
     directory = os.path.join(os.environ["XDG_RUNTIME_DIR"], "fastdist")
     for entry in _listing(directory):

@@ -11,7 +11,7 @@ from tests.seed_rows import FAMILIES, ROWS
 
 
 class SeedReport:
-    """A plugin that follows the tests of each row; a row holds when all its tests that ran passed."""
+    """A plugin that follows each row's tests; a row holds when all of them that ran passed."""
 
     def __init__(self) -> None:
         self.rows_of: dict[str, tuple[str, ...]] = {}  # by node id, of the tests that hold rows

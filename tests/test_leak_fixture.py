@@ -103,9 +103,9 @@ def test_a_socket_file_of_this_process_is_a_leak() -> None:
 def test_the_check_fails_with_the_name_of_what_was_left() -> None:
     enough = threading.Event()
     thread = threading.Thread(target=enough.wait, name="forgotten")
-    with pytest.raises(pytest.fail.Exception, match="the test left behind: thread 'forgotten'"):
-        with nothing_left_behind("test"):
-            thread.start()
+    left_behind = pytest.raises(pytest.fail.Exception, match="test left behind: thread 'forgotten'")
+    with left_behind, nothing_left_behind("test"):
+        thread.start()
     enough.set()
     thread.join()
 

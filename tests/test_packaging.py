@@ -116,7 +116,7 @@ def test_an_uninstalled_checkout_finds_the_kernels_beside_it() -> None:
 
 
 def test_import_is_quiet() -> None:
-    """No compiler, no GPU library, no socket, no thread, no child: who imported us may still fork."""
+    """No compiler, no GPU library, no socket, no thread: who imported us may still fork."""
     program = (
         "import sys, threading, fastdist\n"
         "heavy = {'numba', 'llvmlite', 'cupy', 'zmq', 'torch', 'multiprocessing', 'asyncio'}\n"

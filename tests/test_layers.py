@@ -1,0 +1,239 @@
+"""The claim that imports point down the layers only; every import counts, wherever it stands."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# room: the rooms right below it. A room may also import what its rooms may.
+ROOMS: dict[str, set[str]] = {
+    "core": set(),
+    "kernels": set(),
+    "kernels.cpu": {"core"},
+    "kernels.cuda": {"core"},
+    "profiler": {"core"},
+    "futures": {"core"},
+    "backends": {"kernels.cpu", "kernels.cuda", "core"},
+    "tensor": {"backends"},
+    "graph": {"tensor"},
+    "dispatch": {"graph"},
+    "ops": {"dispatch"},
+    "jit": {"dispatch"},
+    "engine": {"graph"},
+    "namespace": {"ops", "engine", "jit"},
+    "autograd": {"namespace", "profiler"},
+    "nn": {"namespace", "profiler", "autograd"},
+    "optim": {"namespace", "profiler", "autograd"},
+    "data": {"namespace", "profiler"},
+    "serialization": {"namespace", "profiler"},
+    "testing": {"namespace", "profiler"},
+    "distributed.sockets": {"core"},
+    "distributed.store": {"distributed.sockets"},
+    "distributed.rendezvous": {"distributed.store"},
+    "distributed.pipe": {"distributed.sockets"},
+    "distributed.pipe.channels.cuda_basic": {"distributed.pipe", "backends"},
+    "distributed.pipe.channels.cuda_ipc": {"distributed.pipe", "backends"},
+    "distributed.pipe.channels.cuda_xth": {"distributed.pipe", "backends"},
+    "distributed.rpc": {"distributed.pipe", "distributed.rendezvous", "tensor"},
+    "distributed.profiler": {"distributed.rpc", "profiler"},
+    "distributed.autograd": {"distributed.rpc", "engine", "dispatch", "autograd"},
+    "distributed.optim": {"optim", "distributed.autograd"},
+    "distributed": {"distributed.profiler", "distributed.optim"},
+}
+# These stand on top; only they may import the root package, which may import anything.
+TOP = {"", "cli", "launch", "run", "info", "examples"}
+
+# third party: where it may be imported (a room or a module); numpy may be imported anywhere.
+THIRD_PARTIES = {
+    "cupy": {"kernels.cuda", "backends.cuda"},
+    "cupy_backends": {"kernels.cuda", "backends.cuda"},
+    "numba": {"kernels.cpu"},
+    "llvmlite": {"kernels.cpu"},
+    "zmq": {"distributed.sockets", "distributed.pipe.transports", "distributed.store"},
+}
+ONLY_IN_BENCH = {"torch", "psutil"}
+
+
+class Import(NamedTuple):
+    file: str
+    line: int
+    importer: str  # a module, by its name inside fastdist; "" is the package itself
+    imported: str  # the module, absolute
+    name: str  # with the name taken from it, if one was
+    relative: bool
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} imports {self.name!r}"
+
+
+@functools.cache
+def modules() -> dict[str, Path]:
+    """Return every module of the package by its name inside fastdist; kernels/ is its kernels."""
+    paths = [*(ROOT / "fastdist").rglob("*.py"), *(ROOT / "kernels").rglob("*.py")]
+    return {name_of(path): path for path in sorted(paths)}
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts[1:] if parts[0] == "fastdist" else parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(path: Path, name: str) -> Iterator[Import]:
+    """Yield all imports of a file, those in functions and under TYPE_CHECKING included."""
+    package = f"fastdist.{name}".rstrip(".").split(".")
+    if path.name != "__init__.py":
+        package.pop()
+    file = str(path.relative_to(ROOT))
+    for node in ast.walk(ast.parse(path.read_text(), file)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(file, node.lineno, name, alias.name, alias.name, relative=False)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            stem = ".".join([*base, *([node.module] if node.module else [])])
+            for alias in node.names:
+                whole = f"{stem}.{alias.name}"
+                known = stem.startswith("fastdist") and whole[len("fastdist.") :] in modules()
+                imported = whole if known else stem
+                yield Import(file, node.lineno, name, imported, whole, bool(node.level))
+        elif isinstance(node, ast.Call) and (text := imported_by_call(node)):
+            yield Import(file, node.lineno, name, text, text, relative=False)
+
+
+def imported_by_call(node: ast.Call) -> str | None:
+    """Return the module if the call is import_module or __import__ of a written name."""
+    function = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    if function not in {"import_module", "__import__"} or not node.args:
+        return None
+    text = getattr(node.args[0], "value", None)
+    return text if isinstance(text, str) else None
+
+
+@functools.cache
+def imports_of_the_package() -> list[Import]:
+    return [found for name, path in modules().items() for found in imports_of(path, name)]
+
+
+def room_of(module: str) -> str:
+    """Return the innermost room that a module is in; "" for the root package."""
+    while module and module not in ROOMS and module not in TOP:
+        module = module.rpartition(".")[0]
+    return module
+
+
+@functools.cache
+def below(room: str) -> frozenset[str]:
+    """Return the room and all rooms that it may import."""
+    return frozenset({room}).union(*(below(lower) for lower in ROOMS[room]))
+
+
+def inside(imported: str) -> str | None:
+    """Return the name inside fastdist, or None for a third party."""
+    head, _, rest = imported.partition(".")
+    return rest if head == "fastdist" else None
+
+
+def test_every_module_is_in_a_room() -> None:
+    # These two only hold rooms; what stands in them beside their __init__ would be in no room.
+    halls = {"", "kernels", "distributed"}
+    homeless = {name for name in modules() if room_of(name) in halls} - halls
+    assert homeless == set(), "give each a row in ROOMS, and one in CONTRIBUTING.md"
+
+
+def test_imports_point_down() -> None:
+    wrong = [
+        f"{found}: room {room!r} may not"
+        for found in imports_of_the_package()
+        if (target := inside(found.imported)) is not None
+        and (room := room_of(found.importer)) not in TOP
+        and room_of(target) not in below(room)
+    ]
+    assert wrong == []
+
+
+def test_no_modules_import_each_other() -> None:
+    edges: dict[str, set[str]] = {name: set() for name in modules()}
+    for found in imports_of_the_package():
+        target = inside(found.imported)
+        if target in edges and target != found.importer and found.importer:
+            edges[found.importer].add(target)
+    assert circles(edges) == []
+
+
+def circles(edges: dict[str, set[str]]) -> list[str]:
+    """Return one line for each circle that a walk along the edges runs into."""
+    found: list[str] = []
+    done: set[str] = set()
+
+    def walk(name: str, way: tuple[str, ...]) -> None:
+        if name in way:
+            found.append(" -> ".join([*way[way.index(name) :], name]))
+        elif name not in done:
+            for target in sorted(edges[name]):
+                walk(target, (*way, name))
+            done.add(name)
+
+    for name in edges:
+        walk(name, ())
+    return found
+
+
+def test_third_parties_stay_in_their_rooms() -> None:
+    wrong = [
+        str(found)
+        for found in imports_of_the_package()
+        if (head := found.imported.partition(".")[0]) in THIRD_PARTIES.keys() | ONLY_IN_BENCH
+        and not any(
+            f"{found.importer}.".startswith(f"{room}.") for room in THIRD_PARTIES.get(head, ())
+        )
+    ]
+    assert wrong == []
+
+
+def test_kernels_import_each_other_relatively_and_never_as_kernels() -> None:
+    wrong = [
+        str(found)
+        for found in imports_of_the_package()
+        if found.imported.startswith("kernels")
+        or (
+            found.importer.startswith("kernels.")
+            and found.imported.startswith("fastdist.kernels")
+            and not found.relative
+        )
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("folder", ["tests", "bench"])
+def test_tests_and_bench_keep_to_what_they_may_import(folder: str) -> None:
+    """Neither says kernels for fastdist.kernels; tests do without torch, bench without _names."""
+    wrong = []
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for found in imports_of(path, ""):
+            head = found.imported.partition(".")[0]
+            too_much = head in ONLY_IN_BENCH if folder == "tests" else is_private(found)
+            if head == "kernels" or too_much:
+                wrong.append(str(found))
+    assert wrong == []
+
+
+def test_what_stands_on_top_uses_public_names() -> None:
+    tops = [found for found in imports_of_the_package() if room_of(found.importer) in TOP - {""}]
+    assert [str(found) for found in tops if is_private(found)] == []
+
+
+def is_private(found: Import) -> bool:
+    own = f"fastdist.{room_of(found.importer)}."
+    return "._" in found.name and found.name.startswith("fastdist.") and own not in found.name
+
+
+def test_a_circle_is_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b -> c -> b"]

@@ -1,0 +1,59 @@
+"""The claim that a file tells one story and a function fits a glance."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("fastdist", "kernels", "tests", "bench")
+SUFFIXES = {".py", ".pyi", ".cu", ".cuh", ".h", ".cpp"}
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+GENERATED = "fastdist/tensor/methods.pyi"
+
+
+def files(suffixes: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield the name and text of every file of ours."""
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            name = path.relative_to(ROOT).as_posix()
+            if path.suffix in suffixes and name != GENERATED:
+                yield name, path.read_text()
+
+
+def functions(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield name, first line and number of lines of every function, nested ones too."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def test_no_file_is_longer_than_400_lines() -> None:
+    lengths = {name: text.count("\n") for name, text in files(SUFFIXES)}
+    assert {name: lines for name, lines in lengths.items() if lines > MAX_FILE_LINES} == {}
+
+
+def test_no_function_is_longer_than_60_lines() -> None:
+    long = [
+        f"{name}:{first} {function}: {lines} lines"
+        for name, text in files({".py"})
+        for function, first, lines in functions(text)
+        if lines > MAX_FUNCTION_LINES
+    ]
+    assert long == []
+
+
+def test_every_module_begins_with_a_docstring_of_one_sentence() -> None:
+    silent = []
+    for name, text in files({".py"}):
+        doc = ast.get_docstring(ast.parse(text)) if text else "an empty __init__ says nothing"
+        if not doc or doc.splitlines()[0][-1] not in ".:":
+            silent.append(name)
+    assert silent == []
+
+
+def test_nested_functions_are_measured_with_the_one_around_them() -> None:
+    text = "def outer():\n    def inner():\n        pass\n    return inner\n"
+    assert list(functions(text)) == [("outer", 1, 4), ("inner", 2, 2)]

@@ -1,0 +1,40 @@
+"""The claim that a kernel has the same name and parameters on the CPU and on CUDA."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+KERNELS = Path(__file__).resolve().parents[1] / "kernels"
+
+# CPU kernels that have no CUDA twin yet. This list may only shrink: a new kernel comes as twins.
+MISSING_ON_CUDA: set[str] = {"product.matmul", "reduce.sum"}
+
+
+def kernels_in(folder: str) -> dict[str, list[str]]:
+    """Return the parameters of each kernel: of each public function of a file that writes to out."""
+    found = {}
+    for path in sorted((KERNELS / folder).glob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                parameters = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)]
+                if "out" in parameters:
+                    found[f"{path.stem}.{node.name}"] = parameters
+    return found
+
+
+def test_the_list_of_missing_twins_is_right() -> None:
+    missing = kernels_in("cpu").keys() - kernels_in("cuda").keys()
+    assert sorted(missing) == sorted(MISSING_ON_CUDA), (
+        "MISSING_ON_CUDA may only shrink: strike what has its twin now, write the twin of what is new"
+    )
+
+
+def test_every_cuda_kernel_has_a_cpu_twin() -> None:
+    assert kernels_in("cuda").keys() - kernels_in("cpu").keys() == set()
+
+
+def test_twins_take_the_same_parameters_in_the_same_order() -> None:
+    cpu, cuda = kernels_in("cpu"), kernels_in("cuda")
+    both = cpu.keys() & cuda.keys()
+    assert {name: cuda[name] for name in both} == {name: cpu[name] for name in both}
