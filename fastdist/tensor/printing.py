@@ -1,0 +1,187 @@
+"""How a tensor prints: the values in columns, and what is unusual about it behind them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class PrintOptions:
+    """How values are printed.
+
+    Note    `threshold`: from so many elements on only `edgeitems` at each end of an axis are shown;
+            `sci_mode` None lets the values decide
+    """
+
+    precision: int = 4
+    threshold: float = 1000
+    edgeitems: int = 3
+    linewidth: int = 80
+    sci_mode: bool | None = None
+
+
+_PROFILES: Final = {
+    "default": PrintOptions(),
+    "short": PrintOptions(precision=2, edgeitems=2),
+    "full": PrintOptions(threshold=math.inf),
+}
+_options = PrintOptions()
+MODULE: Final = "fastdist"
+
+
+def get_printoptions() -> dict[str, Any]:
+    """Return the options, to be given to set_printoptions again."""
+    return {name: getattr(_options, name) for name in PrintOptions.__dataclass_fields__}
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Change how tensors print, for all threads. What is None stays, but for sci_mode.
+
+    Raises  ValueError for a profile other than default, short, full
+    """
+    global _options
+    options = _options
+    if profile is not None:
+        if profile not in _PROFILES:
+            raise ValueError(f"unknown profile {profile!r}; known are {', '.join(_PROFILES)}")
+        options = _PROFILES[profile]
+    given = {
+        "precision": precision,
+        "threshold": threshold,
+        "edgeitems": edgeitems,
+        "linewidth": linewidth,
+    }
+    changes = {name: value for name, value in given.items() if value is not None}
+    _options = replace(options, sci_mode=sci_mode, **changes)  # type: ignore[arg-type]
+
+
+def format_tensor(
+    array: np.ndarray,
+    dtype_name: str,
+    device: str = "cpu",
+    requires_grad: bool = False,
+    grad_fn_name: str | None = None,
+    *,
+    class_name: str = "tensor",
+    default_dtype_name: str = "float32",
+    tangent: str | None = None,
+) -> str:
+    """Return what `repr` of a tensor is.
+
+    Note    printed exactly as PyTorch prints it, with our module's name before the dtype
+    """
+    options = _options
+    indent = len(class_name) + 1
+    notes = [f"device='{device}'"] if device != "cpu" else []
+    if array.size == 0:
+        if array.ndim != 1:
+            notes.append(f"size={array.shape}")
+        # Of no element one cannot tell an integer from a float, so only the default goes unsaid.
+        usual = {default_dtype_name}
+        values = "[]"
+    else:
+        usual = {default_dtype_name, "int64", "bool"}
+        values = format_values(array, indent, options)
+    if dtype_name not in usual:
+        notes.append(f"dtype={MODULE}.{dtype_name}")
+    if grad_fn_name is not None:
+        notes.append(f"grad_fn=<{grad_fn_name}>")
+    elif requires_grad:
+        notes.append("requires_grad=True")
+    if tangent is not None:
+        notes.append(f"tangent={tangent}")
+    return _with_notes(f"{class_name}({values}", notes, indent, options.linewidth) + ")"
+
+
+def format_values(array: np.ndarray, indent: int, options: PrintOptions) -> str:
+    """Return the values in brackets and columns, the first one standing at column `indent`."""
+    cut = [False] * array.ndim
+    if array.size > options.threshold:
+        for axis, length in enumerate(array.shape):
+            if length > 2 * options.edgeitems:
+                ends = [*range(options.edgeitems), *range(-options.edgeitems, 0)]
+                array, cut[axis] = array.take(ends, axis), True
+    column = _Column(array, options)
+    return _nest(array, cut, indent, column, options)
+
+
+class _Column:
+    """The form in which all values of one tensor are written, and its width."""
+
+    def __init__(self, array: np.ndarray, options: PrintOptions) -> None:
+        self.form, self.point, self.width = "", "", 1
+        shown: list[Any] = array.ravel().tolist()
+        if array.dtype.kind == "f":
+            shown = [value for value in shown if value and math.isfinite(value)]
+            self._choose_form(shown, options)
+        self.width = max([1, *(len(self._write(value)) for value in shown)])
+
+    def text(self, value: Any) -> str:
+        return self._write(value).rjust(self.width)
+
+    def _choose_form(self, finite: list[float], options: PrintOptions) -> None:
+        whole = all(value.is_integer() for value in finite)
+        sizes = [abs(value) for value in finite] or [1.0]
+        low, high = min(sizes), max(sizes)
+        scientific = high > 1000.0 * low or high > 1e8 or low < 1e-4
+        if options.sci_mode is not None and finite:
+            scientific = options.sci_mode
+        if scientific:
+            self.form = f".{options.precision}e"
+        elif whole:
+            # A point without digits says that these whole numbers are floats.
+            self.form, self.point = ".0f", "."
+        else:
+            self.form = f".{options.precision}f"
+
+    def _write(self, value: Any) -> str:
+        if isinstance(value, float) and math.isfinite(value):
+            return format(value, self.form) + self.point
+        return str(value)
+
+
+def _nest(
+    array: np.ndarray, cut: list[bool], indent: int, column: _Column, options: PrintOptions
+) -> str:
+    if array.ndim == 0:
+        return column.text(array.item())
+    if array.ndim == 1:
+        items = [column.text(value) for value in array.tolist()]
+        if cut[0]:
+            items.insert(options.edgeitems, " ...")
+        per_line = max(1, (options.linewidth - indent) // (column.width + 2))
+        lines = [
+            ", ".join(items[start : start + per_line]) for start in range(0, len(items), per_line)
+        ]
+        gap = "\n"
+    else:
+        lines = [_nest(row, cut[1:], indent + 1, column, options) for row in array]
+        if cut[0]:
+            lines.insert(options.edgeitems, "...")
+        # Blocks are set apart by as many empty lines as they have axes beyond two.
+        gap = "\n" * (array.ndim - 1)
+    return "[" + f",{gap}{' ' * (indent + 1)}".join(lines) + "]"
+
+
+def _with_notes(text: str, notes: list[str], indent: int, linewidth: int) -> str:
+    # The two are the bracket and the comma that may follow.
+    used = len(text) - (text.rfind("\n") + 1) + 2
+    for note in notes:
+        if used + len(note) + 2 > linewidth:
+            text += f",\n{' ' * indent}{note}"
+            used = indent + len(note)
+        else:
+            text += f", {note}"
+            used += len(note) + 2
+    return text
