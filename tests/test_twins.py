@@ -12,7 +12,7 @@ MISSING_ON_CUDA: set[str] = {"product.matmul", "reduce.sum"}
 
 
 def kernels_in(folder: str) -> dict[str, list[str]]:
-    """Return the parameters of each kernel: of each public function of a file that writes to out."""
+    """Return the parameters of each kernel, which is a public function that writes into out."""
     found = {}
     for path in sorted((KERNELS / folder).glob("*.py")):
         for node in ast.parse(path.read_text()).body:
@@ -26,7 +26,7 @@ def kernels_in(folder: str) -> dict[str, list[str]]:
 def test_the_list_of_missing_twins_is_right() -> None:
     missing = kernels_in("cpu").keys() - kernels_in("cuda").keys()
     assert sorted(missing) == sorted(MISSING_ON_CUDA), (
-        "MISSING_ON_CUDA may only shrink: strike what has its twin now, write the twin of what is new"
+        "this list may only shrink: strike what has its twin now, write the twin of what is new"
     )
 
 
