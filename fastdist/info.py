@@ -1,0 +1,201 @@
+"""What is here and what is missing: `fastdist info`, and the same as values."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import fastdist
+from fastdist.core import blas
+
+
+class Row(NamedTuple):
+    """One line of the report; `is_missing` where something is not there that could be."""
+
+    section: str
+    name: str
+    value: str
+    is_missing: bool = False
+
+
+Probe = Callable[[], list[Row]]
+
+# What a user would want to know of a CPU, in the kernel's names (x86, then ARM).
+_FEATURES = (
+    "avx2",
+    "fma",
+    "avx512f",
+    "avx512bw",
+    "avx512vl",
+    "avx512_bf16",
+    "asimd",
+    "sve",
+    "bf16",
+)
+_PACKAGES = ("numpy", "numba", "llvmlite", "pyzmq")
+
+
+def collect(probes: tuple[Probe, ...] | None = None) -> list[Row]:
+    """Ask everything; a question that fails is a row that says why, never an exception."""
+    rows = []
+    for probe in _PROBES if probes is None else probes:
+        try:
+            rows += probe()
+        except Exception as error:  # whatever is broken here is what the user wants to read
+            name = probe.__name__.strip("_")
+            rows.append(Row("not known", name, f"{type(error).__name__}: {error}", is_missing=True))
+    return rows
+
+
+def as_text(rows: list[Row] | None = None) -> str:
+    """Return the report for people: sections, names, values; `-` marks what is missing."""
+    rows = collect() if rows is None else rows
+    width = max(len(row.name) for row in rows)
+    lines = []
+    section = ""
+    for row in rows:
+        if row.section != section:
+            section = row.section
+            lines.append(f"{section}:")
+        mark = "-" if row.is_missing else " "
+        lines.append(f" {mark} {row.name:<{width}}  {row.value}")
+    return "\n".join(lines)
+
+
+def _versions() -> list[Row]:
+    rows = [
+        Row("versions", "fastdist", f"{fastdist.__version__} at {Path(fastdist.__file__).parent}"),
+        Row("versions", "python", f"{platform.python_version()} at {sys.executable}"),
+    ]
+    for name in _PACKAGES:
+        version = _version(name)
+        missing = f"not installed; pip install {name}"
+        rows.append(Row("versions", name, version or missing, is_missing=version is None))
+    return rows
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu() -> list[Row]:
+    cpu = blas.read_cpu()
+    features = " ".join(name for name in _FEATURES if name in cpu.features)
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return [
+        Row("cpu", "model", cpu.model or platform.processor() or platform.machine()),
+        Row("cpu", "cores", f"{usable} usable of {os.cpu_count()}"),
+        Row("cpu", "features", features or "not told by this system"),
+    ]
+
+
+def _blas() -> list[Row]:
+    core = blas.openblas_core()
+    if core is None:
+        return [Row("blas", "library", "not OpenBLAS; fastdist leaves it as it is")]
+    choice = blas.choose_core()
+    return [
+        Row("blas", "library", str(blas.openblas_version())),
+        Row("blas", "core", f"{core} ({choice.how}: {choice.why})"),
+        Row("blas", "threads", str(blas.blas_threads())),
+    ]
+
+
+def _numba() -> list[Row]:
+    if importlib.util.find_spec("numba") is None:
+        return [Row("numba", "threading layer", "numba is not installed", is_missing=True)]
+    layers = importlib.import_module("numba.np.ufunc")
+    try:
+        importlib.import_module(f"{layers.__name__}.omppool")
+    except ImportError as error:
+        hint = f"workqueue, one launch at a time; for omp install libgomp1 ({error})"
+        return [Row("numba", "threading layer", hint, is_missing=True)]
+    return [Row("numba", "threading layer", "omp")]
+
+
+def _driver() -> list[Row]:
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return [Row("gpu", "driver", "no NVIDIA driver (libcuda.so.1)", is_missing=True)]
+    version = ctypes.c_int()
+    status = driver.cuInit(0)
+    if status != 0:
+        return [Row("gpu", "driver", f"there, but cuInit says error {status}", is_missing=True)]
+    driver.cuDriverGetVersion(ctypes.byref(version))
+    cuda = f"{version.value // 1000}.{version.value % 1000 // 10}"
+    return [Row("gpu", "driver", f"for CUDA up to {cuda}"), *_gpus(driver)]
+
+
+def _gpus(driver: ctypes.CDLL) -> list[Row]:
+    count = ctypes.c_int()
+    driver.cuDeviceGetCount(ctypes.byref(count))
+    rows = []
+    for index in range(count.value):
+        name = ctypes.create_string_buffer(128)
+        memory = ctypes.c_size_t()
+        driver.cuDeviceGetName(name, len(name), index)
+        driver.cuDeviceTotalMem_v2(ctypes.byref(memory), index)
+        what = f"{name.value.decode()}, {memory.value / 2**30:.0f} GiB"
+        rows.append(Row("gpu", f"cuda:{index}", what))
+    return rows
+
+
+def _cupy() -> list[Row]:
+    for name in ("cupy-cuda12x", "cupy-cuda13x", "cupy"):
+        version = _version(name)
+        if version is not None:
+            return [Row("gpu", "cupy", f"{version} ({name})")]
+    extras = "not installed; with a GPU: pip install 'fastdist[cuda12]' or 'fastdist[cuda13]'"
+    return [Row("gpu", "cupy", extras, is_missing=True)]
+
+
+def _cache() -> list[Row]:
+    given = os.environ.get("FASTDIST_CACHE_DIR")
+    folder = Path(given) if given else Path.home() / ".cache" / "fastdist"
+    if not folder.is_dir():
+        return [Row("kernel cache", "folder", f"{folder} (made when the first kernel compiles)")]
+    sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+    rows = [
+        Row("kernel cache", "folder", str(folder)),
+        Row("kernel cache", "size", f"{sum(sizes) / 1e6:.1f} MB in {len(sizes)} files"),
+    ]
+    if not os.access(folder, os.W_OK):
+        rows.append(
+            Row("kernel cache", "writable", "no: kernels compile anew in each process", True)
+        )
+    return rows
+
+
+def _network() -> list[Row]:
+    zmq = importlib.import_module("zmq")
+    curve = bool(zmq.has("curve"))
+    shm = os.statvfs("/dev/shm") if os.path.isdir("/dev/shm") else None
+    memory = "none" if shm is None else f"{shm.f_bavail * shm.f_frsize / 2**30:.1f} GiB free"
+    return [
+        Row("network", "libzmq", zmq.zmq_version()),
+        Row("network", "curve", "yes" if curve else "no: no encrypted sockets", not curve),
+        Row("network", "shared memory", memory, is_missing=shm is None),
+    ]
+
+
+_PROBES: tuple[Probe, ...] = (
+    _versions,
+    _cpu,
+    _blas,
+    _numba,
+    _driver,
+    _cupy,
+    _cache,
+    _network,
+)

@@ -1,0 +1,53 @@
+"""`fastdist info`: every question has an answer, and a failing one does not stop the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fastdist import info
+from fastdist.core import blas
+
+
+def test_collect_answers_every_question_on_this_machine() -> None:
+    rows = {(row.section, row.name): row.value for row in info.collect()}
+    assert not [name for section, name in rows if section == "not known"]
+    expected = [("versions", "numpy"), ("cpu", "features"), ("numba", "threading layer")]
+    assert all(rows[key] for key in expected)
+    assert ("gpu", "cupy") in rows
+    assert ("kernel cache", "folder") in rows
+
+
+def test_a_question_that_fails_is_a_line() -> None:
+    def _gearbox() -> list[info.Row]:
+        raise OSError("it is stuck")
+
+    rows = info.collect((_gearbox, info._cpu))
+    assert rows[0] == info.Row("not known", "gearbox", "OSError: it is stuck", is_missing=True)
+    assert rows[1].section == "cpu"
+
+
+def test_the_core_is_shown_with_how_it_was_chosen() -> None:
+    rows = {row.name: row.value for row in info._blas()}
+    if blas.openblas_core() is None:
+        assert "not OpenBLAS" in rows["library"]
+    else:
+        assert rows["core"].startswith(f"{blas.openblas_core()} (")
+
+
+def test_the_cache_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FASTDIST_CACHE_DIR", str(tmp_path))
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "kernel").write_bytes(b"x" * 1_500_000)
+    assert ("kernel cache", "size", "1.5 MB in 1 files", False) in info._cache()
+
+
+def test_a_cache_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FASTDIST_CACHE_DIR", str(tmp_path / "none"))
+    assert "made when the first kernel compiles" in info._cache()[0].value
+
+
+def test_the_text_marks_what_is_missing() -> None:
+    rows = [info.Row("gpu", "driver", "none", is_missing=True), info.Row("cpu", "model", "X")]
+    assert info.as_text(rows) == "gpu:\n - driver  none\ncpu:\n   model   X"
