@@ -29,8 +29,8 @@ class Future(Generic[T]):
     """A value or an error that arrives once.
 
     Thread  any; wait() blocks without the GIL, completing never blocks
-    Note    callbacks run in `executor` if one is given, else in the thread that completes the Future; a callback added
-            when the Future is done runs at once in the thread that adds it
+    Note    callbacks run in `executor` if one is given, else in the thread that completes the
+            Future; a callback added when the Future is done runs at once in the thread that adds it
     """
 
     __slots__ = (
@@ -69,7 +69,8 @@ class Future(Generic[T]):
         try:
             return self.value()
         finally:
-            # The error's traceback holds this frame; without this line the Future would hold itself alive through it.
+            # The error's traceback holds this frame; without this line the Future would hold itself
+            # alive through it.
             del self
 
     def value(self) -> T:
@@ -99,7 +100,7 @@ class Future(Generic[T]):
         return child
 
     def add_done_callback(self, callback: Callable[[Future[T]], object]) -> None:
-        """Call callback(self) once this Future is done. An error it raises is logged: nobody waits for it."""
+        """Call callback(self) once this Future is done; log what it raises."""
         self._add(callback)
 
     def set_result(self, result: T) -> None:
@@ -116,14 +117,12 @@ class Future(Generic[T]):
         Raises  FutureError if it is done already; AssertionError if result is no exception
         """
         if not isinstance(result, BaseException):
-            raise AssertionError(  # noqa: TRY004 - torch's class for it
-                f"{result} is of type {type(result)}, not an Exception."
-            )
+            raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
         if not self._complete(_ERROR, result):
             raise FutureError(_COMPLETED_TWICE)
 
     def try_complete(self, value: object = None, error: BaseException | None = None) -> bool:
-        """Complete with error if one is given, else with value; return False if somebody was first."""
+        """Complete with error if given, else with value; return False if somebody was first."""
         return self._complete(_VALUE, value) if error is None else self._complete(_ERROR, error)
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -193,12 +192,16 @@ class Future(Generic[T]):
 
     def _run(self, callbacks: list[Callable[[Future[T]], object]]) -> None:
         for callback in callbacks:
-            # A closed pool takes nothing any more; whoever waits for a callback must not wait for ever.
+            # A closed pool takes nothing any more; whoever waits for a callback must not wait for
+            # ever.
             if self._executor is None or not self._executor.submit(_call, callback, self):
                 _call(callback, self)
 
 
-_COMPLETED_TWICE = "Attempting to mark a completed Future as complete again. Note that a Future can only be marked completed once."
+_COMPLETED_TWICE = (
+    "Attempting to mark a completed Future as complete again. "
+    "Note that a Future can only be marked completed once."
+)
 
 
 class _Continuation(Generic[T, S]):
@@ -213,7 +216,7 @@ class _Continuation(Generic[T, S]):
     def __call__(self, future: Future[T]) -> None:
         try:
             result = self.callback(future)
-        except BaseException as error:  # noqa: BLE001 - whoever waits for the child gets it
+        except BaseException as error:
             self.child.try_complete(error=error)
         else:
             self.child.try_complete(result)
@@ -254,5 +257,5 @@ def collect_all(futures: Iterable[Future[Any]]) -> Future[list[Future[Any]]]:
 
 
 def wait_all(futures: Iterable[Future[Any]]) -> list[Any]:
-    """Return the values of all futures in their order; raise the first error without waiting for the others."""
+    """Return all values in order; raise the first error without waiting for the others."""
     return [future.value() for future in collect_all(futures).wait()]

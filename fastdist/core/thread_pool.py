@@ -1,4 +1,4 @@
-"""The pool that runs requests, gradient messages and callbacks; one of its threads reads the messages itself."""
+"""The pool that runs requests, gradients and callbacks; one of its threads reads the messages."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from typing import Any, Final, NamedTuple, Protocol
 _logger = logging.getLogger(__name__)
 
 # Note [Leader and followers]
-# A message should run on the thread that received it: a hop to another thread costs 6-20 us, more when a sleeping core
-# must be woken. So one thread of the pool, the leader, blocks in source.take(). What it takes it runs itself, and stays
-# the leader while doing so: most requests are shorter than it takes to wake somebody. If it is still busy at the
-# watcher's next look (every half millisecond while there is work, asleep otherwise), or is about to block
-# (hand_on_lead), it loses the lead to another thread, which is started if none is idle.
+# A message should run on the thread that received it: a hop to another thread costs 6-20 us, more
+# when a sleeping core must be woken. So one thread of the pool, the leader, blocks in
+# source.take(). What it takes it runs itself, and stays the leader while doing so: most requests
+# are shorter than it takes to wake somebody. If it is still busy at the watcher's next look (every
+# half millisecond while there is work, asleep otherwise), or is about to block (hand_on_lead), it
+# loses the lead to another thread, which is started if none is idle.
 #
-# Work is counted or not. Counted is what users wrote (functions, callbacks): at most `limit` of it runs at once. The
-# limit begins at 4 and grows by one, up to max_counted, whenever some work has waited 2 ms: Python threads beyond the
-# few that make progress only take the interpreter lock from each other. Uncounted work (gradients, Nodes, clean-up)
-# never waits behind anything: if no thread is idle one is started.
+# Work is counted or not. Counted is what users wrote (functions, callbacks): at most `limit` of it
+# runs at once. The limit begins at 4 and grows by one, up to max_counted, whenever some work has
+# waited 2 ms: Python threads beyond the few that make progress only take the interpreter lock from
+# each other. Uncounted work (gradients, Nodes, clean-up) never waits behind anything: if no thread
+# is idle one is started.
 
 INITIAL_LIMIT: Final = 4
 LOOK_EVERY_S: Final = 0.0005
@@ -71,7 +73,8 @@ class ThreadPool:
         self.name = name
         self.max_counted = max_counted
         self._source = source
-        # Guards everything below. Only waiters (plain locks, never blocking to release) are touched while it is held.
+        # Guards everything below. Only waiters (plain locks, never blocking to release) are touched
+        # while it is held.
         self._lock = threading.Lock()
         self._uncounted: deque[Work] = deque()
         self._counted: deque[tuple[float, Work]] = deque()
@@ -98,11 +101,11 @@ class ThreadPool:
         return self._submit(Work(_spread, (function, arguments), counted=True))
 
     def submit_uncounted(self, function: Callable[..., object], *arguments: object) -> bool:
-        """Run function(*arguments) without waiting for users' work; return False if the pool is closed."""
+        """Run function(*arguments) before users' work; return False if the pool is closed."""
         return self._submit(Work(_spread, (function, arguments), counted=False))
 
     def stop(self, timeout: float | None = None) -> list[str]:
-        """Run what is queued, end all threads, and return the names of those still busy after timeout."""
+        """Run what is queued, end all threads, return the names of those busy after timeout."""
         with self._lock:
             self._closed = True
             for waiter in self._idle:
@@ -138,7 +141,7 @@ class ThreadPool:
             return self._limit
 
     def lose_lead(self, leader: threading.Thread, works_led: int | None = None) -> None:
-        """Take the lead from a leader that is busy; with works_led, only if it is busy with just that work."""
+        """Take the lead from a leader that is busy, with just that work if works_led is given."""
         with self._lock:
             if self._leader is not leader or not self._leader_is_busy:
                 return
@@ -147,7 +150,7 @@ class ThreadPool:
                 self._wake_or_start()
 
     def look(self, seen: int) -> tuple[int, bool]:
-        """Do what time alone can tell; return the number of works led and whether there is anything to watch."""
+        """Do what time alone can tell; return the works led and whether to go on watching."""
         with self._lock:
             leader, works_led, busy = self._leader, self._works_led, self._leader_is_busy
             may_grow = self._counted and self._limit < self.max_counted
@@ -221,7 +224,8 @@ class ThreadPool:
                 self._running_counted += 1
                 return self._counted.popleft()[1]
             if self._closed:
-                # Counted work may be left, all slots being taken: the threads that hold them will come by here.
+                # Counted work may be left, all slots being taken: the threads that hold them will
+                # come by here.
                 return _Verdict.END
             if self._leader is None and self._source is not None:
                 self._leader = me
@@ -333,8 +337,8 @@ class _Watcher:
             if quiet_looks < _LOOKS_BEFORE_SLEEP:
                 self._nap()
             else:
-                # Closed first, looked after: work that began before the look is seen by it, work that begins later
-                # finds the watcher asleep and rings.
+                # Closed first, looked after: work that began before the look is seen by it, work
+                # that begins later finds the watcher asleep and rings.
                 self._awake = False
                 if not self._pool.look(-1)[1]:
                     self._alarms.get()

@@ -47,7 +47,7 @@ def test_future_refuses_to_be_completed_twice() -> None:
     future: Future[int] = Future()
     future.set_result(1)
     with pytest.raises(
-        RuntimeError, match="^Attempting to mark a completed Future as complete again"
+        RuntimeError, match=r"^Attempting to mark a completed Future as complete again"
     ):
         future.set_result(2)
     with pytest.raises(FutureError):
@@ -62,7 +62,12 @@ def test_future_is_completed_by_exactly_one_of_many_threads() -> None:
         start = threading.Barrier(4)
         won: list[bool] = []
 
-        def race(i: int, start: threading.Barrier = start, future: Future[int] = future) -> None:
+        def race(
+            i: int,
+            start: threading.Barrier = start,
+            future: Future[int] = future,
+            won: list[bool] = won,
+        ) -> None:
             start.wait(5)
             won.append(future.try_complete(i))
 
@@ -72,7 +77,6 @@ def test_future_is_completed_by_exactly_one_of_many_threads() -> None:
         for thread in threads:
             thread.join(5)
         assert sorted(won) == [False, False, False, True]
-        won.clear()
 
 
 def test_value_of_a_future_that_is_not_done_says_what_to_do() -> None:
@@ -184,7 +188,7 @@ def test_a_failed_future_goes_away_with_its_last_user() -> None:
     future.set_exception(ValueError("x"))
     gc.disable()
     try:
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="x"):
             future.wait()
         del future
         assert gone() is None

@@ -110,7 +110,7 @@ def test_uncounted_work_never_waits_behind_counted_work(
     release = threading.Event()
     for _ in range(20):
         source.give(lambda: release.wait(DEADLINE_S))
-    for submit in (lambda f: pool.submit_uncounted(f), lambda f: source.give(f, counted=False)):
+    for submit in (pool.submit_uncounted, lambda f: source.give(f, counted=False)):
         ran = threading.Event()
         submit(ran.set)
         assert ran.wait(DEADLINE_S)

@@ -1,0 +1,57 @@
+"""Which function answers which kind of request."""
+
+# A handler takes the Envelope of a request and the worker id it came from (envelope.peer), and
+# returns what the response shall carry: None, a Reply(tensors, metadata), or a Future of either,
+# to be answered when it is done. What it raises is raised at the sender, with its traceback.
+#
+#     register_handler(MessageType.BACKWARD_AUTOGRAD_REQ, handle_gradients)
+#     future = agent.send(worker_id, MessageType.BACKWARD_AUTOGRAD_REQ, gradients,
+#                         {"context_id": 5}, timeout_s=0, retries=0)      # a Future of a Reply
+#
+# Handlers run on pool threads, uncounted: they never wait behind users' functions. A handler that
+# waits for something long should return a Future instead.
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from fastdist.core.future import Future
+
+from .interceptors import Envelope
+
+if TYPE_CHECKING:
+    from fastdist.distributed.pipe.metadata import Value
+    from fastdist.tensor.tensor import Tensor
+
+
+class Reply(NamedTuple):
+    """What a response carries."""
+
+    tensors: list[Tensor]
+    metadata: dict[str, Value]
+
+
+Handler: TypeAlias = Callable[[Envelope], "Reply | Future[Reply | None] | None"]
+
+# Guards changes of _handlers; a look-up reads one entry.
+_handlers_lock = threading.Lock()
+_handlers: dict[int, Handler] = {}
+
+
+def register_handler(message_type: int, handler: Handler) -> None:
+    """Let handler answer requests of message_type, instead of whoever did."""
+    with _handlers_lock:
+        _handlers[message_type] = handler
+
+
+def unregister_handler(message_type: int) -> None:
+    """Answer requests of message_type with an error again."""
+    with _handlers_lock:
+        _handlers.pop(message_type, None)
+
+
+def handler_of(message_type: int) -> Handler | None:
+    """Return who answers message_type."""
+    return _handlers.get(message_type)

@@ -1,0 +1,296 @@
+"""Python objects as a body and a tensor table; the one file of rpc that looks into Tensors."""
+
+from __future__ import annotations
+
+import copyreg
+import io
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from fastdist.backends.backend import backend_of
+from fastdist.core.device import CPU, Device
+from fastdist.core.dtypes import from_code
+from fastdist.core.errors import DeviceError, DTypeError, MessageError, RpcError
+from fastdist.distributed.pipe.message import (
+    EMPTY,
+    NO_INDEX,
+    PARAMETER,
+    PICKLE,
+    REQUIRES_GRAD,
+    Buffer,
+    Message,
+    TensorEntry,
+)
+from fastdist.tensor.layout import Layout
+from fastdist.tensor.parameter import Parameter
+from fastdist.tensor.tensor import Tensor, wrap
+
+from . import gate
+
+DeviceMap: TypeAlias = Mapping[Device, Device]
+
+_DEVICE_TYPES: Final = ("cpu", "cuda", "sim")
+_TENSOR_AT: Final = "_tensor_at"
+_HERE: Final = __name__
+
+# What other files of this package pickle in their own way: class -> function to (rebuild, args).
+# The rebuilding functions are found by name in _rebuilders, in strict mode as well.
+_reducers: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+_rebuilders: dict[tuple[str, str], Callable[..., Any]] = {}
+
+
+def register_reducer(
+    kind: type, reduce: Callable[[Any], tuple[Any, ...]], rebuild: Callable[..., Any]
+) -> None:
+    """Let objects of class kind travel as reduce(object), which is (rebuild, arguments)."""
+    _reducers[kind] = reduce
+    _rebuilders[rebuild.__module__, rebuild.__qualname__] = rebuild
+
+
+def serialize(value: object, tensors: list[Tensor]) -> tuple[bytes, int]:
+    """Return the body of value and its encoding; append the Tensors in it to tensors.
+
+    Raises  RpcError naming what does not pickle
+    """
+    if value is None:
+        return b"", EMPTY
+
+    def put_tensor(tensor: Tensor) -> tuple[Any, ...]:
+        tensors.append(tensor)
+        return _tensor_at, (len(tensors) - 1,)
+
+    stream = io.BytesIO()
+    pickler = pickle.Pickler(stream, protocol=5)
+    pickler.dispatch_table = {
+        **copyreg.dispatch_table,
+        **_reducers,
+        Tensor: put_tensor,
+        Parameter: put_tensor,
+    }
+    try:
+        pickler.dump(value)
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        raise RpcError(
+            f"cannot send {type(value).__name__} to another worker: {error}; arguments and results "
+            "must pickle, and functions and classes must be found by name on the other worker"
+        ) from error
+    return stream.getvalue(), PICKLE
+
+
+def deserialize(body: Buffer, encoding: int, tensors: Sequence[Tensor]) -> Any:
+    """Return the value of a body; its Tensors are those of the list.
+
+    Raises  MessageError for a body that is none; ForbiddenFunctionError in strict mode; what the
+            classes of the values raise
+    """
+    if encoding == EMPTY:
+        return None
+    if encoding != PICKLE:
+        raise MessageError(f"unknown body encoding {encoding}")
+    try:
+        return _Unpickler(io.BytesIO(body), tensors).load()
+    except (pickle.UnpicklingError, EOFError, IndexError, UnicodeDecodeError) as error:
+        raise MessageError(f"a body that does not unpickle: {error}") from error
+
+
+def pack_tensors(
+    tensors: Sequence[Tensor], device_map: DeviceMap | None = None
+) -> tuple[list[TensorEntry], list[Buffer]]:
+    """Return table and buffers of tensors; those that share memory share a buffer.
+
+    Raises  DeviceError for a tensor on a device that the map does not name
+    """
+    if not tensors:
+        return [], []
+    arrays = [_host_array(tensor) for tensor in tensors]
+    placed, buffers = _place(arrays)
+    entries = []
+    for tensor, (buffer, offset, packed_strides) in zip(tensors, placed, strict=True):
+        layout = tensor.layout
+        flags = 0 if tensor.edge is None else REQUIRES_GRAD
+        if tensor.__class__ is Parameter:
+            flags |= PARAMETER
+        kind, index = _destination(layout.device, device_map)
+        strides = layout.strides if packed_strides is None else packed_strides
+        entries.append(
+            TensorEntry(
+                buffer, offset, layout.dtype.code, kind, index, flags, layout.shape, strides
+            )
+        )
+    return entries, buffers
+
+
+def unpack_tensors(message: Message) -> tuple[list[Tensor], list[bool]]:
+    """Return the tensors of a message, outside of any graph, and which of them required grad.
+
+    Raises  MessageError for a tensor that does not fit its buffer; DeviceError for a device that
+            this worker does not have
+    """
+    buffers = message.buffers
+    tensors = [_unpack(entry, buffers[entry.buffer]) for entry in message.tensors]
+    return tensors, [bool(entry.flags & REQUIRES_GRAD) for entry in message.tensors]
+
+
+def make_leaves(tensors: Sequence[Tensor], requires_grad: Sequence[bool]) -> None:
+    """Let tensors that required grad where they come from, and have no history here, be leaves."""
+    for tensor, wanted in zip(tensors, requires_grad, strict=False):
+        if wanted and tensor.edge is None:
+            tensor.requires_grad_(True)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads bodies; every global passes the gate."""
+
+    def __init__(self, stream: io.BytesIO, tensors: Sequence[Tensor]) -> None:
+        super().__init__(stream)
+        self._tensors = tensors
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == _HERE and name == _TENSOR_AT:
+            return self._tensors.__getitem__
+        rebuild = _rebuilders.get((module, name))
+        return gate.find(module, name) if rebuild is None else rebuild
+
+
+def _tensor_at(index: int) -> Tensor:
+    raise RuntimeError("only the Unpickler of a message knows its tensors")
+
+
+def _host_array(tensor: Tensor) -> np.ndarray[Any, Any]:
+    device = tensor.layout.device
+    if device is CPU:
+        return tensor.array  # type: ignore[no-any-return]
+    return backend_of(device.type).to_numpy(tensor.array)
+
+
+def _destination(device: Device, device_map: DeviceMap | None) -> tuple[int, int]:
+    if device is CPU:
+        return 0, NO_INDEX
+    target = device_map.get(device) if device_map else None
+    if target is None:
+        raise DeviceError(
+            "TensorPipe RPC backend only supports CPU tensors by default, please move your tensors "
+            "to CPU before sending them over RPC, or call set_device_map on "
+            "TensorPipeRpcBackendOptions to explicitly configure device mapping. "
+            f"A tensor is on {device}, for which the device map of this call has no entry"
+        )
+    return _DEVICE_TYPES.index(target.type), NO_INDEX if target.index is None else target.index
+
+
+# Where one array lies: its buffer, the offset in bytes, and its strides in elements if they differ
+# from the tensor's own.
+_Place: TypeAlias = tuple[int, int, tuple[int, ...] | None]
+
+
+def _place(arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[list[_Place], list[Buffer]]:
+    buffers: list[Buffer] = []
+    places: list[_Place] = []
+    if len(arrays) == 1:
+        return [_place_alone(arrays[0], buffers)], buffers
+    shared: dict[int, list[int]] = {}
+    for i, array in enumerate(arrays):
+        shared.setdefault(id(_owner(array)), []).append(i)
+    found: dict[int, _Place] = {}
+    for members in shared.values():
+        if len(members) > 1:
+            _place_together(arrays, members, found, buffers)
+    for i, array in enumerate(arrays):
+        places.append(found[i] if i in found else _place_alone(array, buffers))
+    return places, buffers
+
+
+def _place_alone(array: np.ndarray[Any, Any], buffers: list[Buffer]) -> _Place:
+    if array.flags.c_contiguous:
+        buffers.append(memoryview(array).cast("B") if array.size else b"")
+        return len(buffers) - 1, 0, None
+    copied = np.ascontiguousarray(array)
+    buffers.append(memoryview(copied).cast("B") if copied.size else b"")
+    return len(buffers) - 1, 0, tuple(step // array.itemsize for step in copied.strides)
+
+
+def _place_together(
+    arrays: Sequence[np.ndarray[Any, Any]],
+    members: list[int],
+    found: dict[int, _Place],
+    buffers: list[Buffer],
+) -> None:
+    """Give arrays that overlap one buffer from the first byte of them to the last."""
+    whole = _bytes_of(_owner(arrays[members[0]]))
+    if whole is None or any(step < 0 for i in members for step in arrays[i].strides):
+        return
+    start = whole.__array_interface__["data"][0]
+    spans = sorted(
+        (*np.lib.array_utils.byte_bounds(arrays[i]), i) for i in members if arrays[i].size
+    )
+    while spans:
+        low, high, i = spans.pop(0)
+        together = [(low, i)]
+        while spans and spans[0][0] < high:
+            next_low, next_high, i = spans.pop(0)
+            together.append((next_low, i))
+            high = max(high, next_high)
+        if len(together) > 1:
+            for at, i in together:
+                found[i] = (len(buffers), at - low, None)
+            buffers.append(memoryview(whole[low - start : high - start]))
+
+
+def _owner(array: np.ndarray[Any, Any]) -> Any:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array if array.base is None else array.base
+
+
+def _bytes_of(owner: Any) -> np.ndarray[Any, Any] | None:
+    """Return all memory of owner as bytes without copying, or None where that is not possible."""
+    if isinstance(owner, np.ndarray):
+        if owner.flags.c_contiguous:
+            return owner.reshape(-1).view(np.uint8)
+        return owner.T.reshape(-1).view(np.uint8) if owner.flags.f_contiguous else None
+    try:
+        return np.frombuffer(owner, np.uint8)
+    except (TypeError, ValueError, BufferError):
+        return None
+
+
+def _unpack(entry: TensorEntry, buffer: Buffer) -> Tensor:
+    try:
+        dtype = from_code(entry.dtype)
+    except DTypeError as error:
+        raise MessageError(str(error)) from error
+    itemsize = dtype.itemsize
+    shape, strides = entry.sizes, entry.strides
+    elements, last = 1, 0
+    for length, step in zip(shape, strides, strict=True):
+        elements *= length
+        last += (length - 1) * step
+    if elements and entry.offset + (last + 1) * itemsize > len(buffer):
+        raise MessageError(
+            f"a tensor of shape {shape}, strides {strides} and dtype {dtype.name} at byte "
+            f"{entry.offset} does not fit its buffer of {len(buffer)} bytes"
+        )
+    layout = Layout.of(dtype, CPU, shape, strides if elements else None)
+    array: np.ndarray[Any, Any]
+    if not elements:
+        array = np.empty(shape, dtype.numpy)
+    elif layout.contiguous:
+        array = np.ndarray(shape, dtype.numpy, buffer, entry.offset)
+    else:
+        steps = tuple([step * itemsize for step in strides])
+        array = np.ndarray(shape, dtype.numpy, buffer, entry.offset, steps)
+    tensor = wrap(array, layout) if not entry.device_type else _to_device(array, layout, entry)
+    return (
+        Parameter(tensor, bool(entry.flags & REQUIRES_GRAD)) if entry.flags & PARAMETER else tensor
+    )
+
+
+def _to_device(array: np.ndarray[Any, Any], layout: Layout, entry: TensorEntry) -> Tensor:
+    if entry.device_type >= len(_DEVICE_TYPES):
+        raise MessageError(f"unknown device type {entry.device_type}")
+    index = None if entry.device_index == NO_INDEX else entry.device_index
+    device = Device(_DEVICE_TYPES[entry.device_type], index)
+    moved = backend_of(device.type).from_numpy(np.ascontiguousarray(array), device.index)
+    return wrap(moved, Layout.of(layout.dtype, device, layout.shape))

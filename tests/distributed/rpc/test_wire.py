@@ -1,0 +1,182 @@
+"""Values and tensors come back as they were sent, share memory as they did, and pass the gate."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist.graph.tensor_methods  # noqa: F401 - attaches requires_grad to Tensor
+from fastdist.core import dtypes
+from fastdist.core.device import Device
+from fastdist.core.errors import DeviceError, ForbiddenFunctionError, MessageError, RpcError
+from fastdist.distributed.pipe.message import Message, TensorEntry, decode
+from fastdist.distributed.rpc import gate
+from fastdist.distributed.rpc.wire import (
+    deserialize,
+    make_leaves,
+    pack_tensors,
+    serialize,
+    unpack_tensors,
+)
+from fastdist.tensor.parameter import Parameter
+from fastdist.tensor.tensor import Tensor, from_array, wrap
+
+
+def round_trip(value: object) -> Any:
+    tensors: list[Tensor] = []
+    body, encoding = serialize(value, tensors)
+    entries, buffers = pack_tensors(tensors)
+    sent = Message(1, body=body, encoding=encoding, tensors=entries, buffers=buffers)
+    came = decode([bytes(frame) for frame in sent.encode()])
+    received, requires_grad = unpack_tensors(came)
+    make_leaves(received, requires_grad)
+    return deserialize(came.body, came.encoding, received)
+
+
+@pytest.fixture
+def strict() -> Iterator[None]:
+    gate.set_mode(gate.STRICT)
+    yield
+    gate.set_mode(gate.OPEN)
+
+
+def test_plain_values_come_back() -> None:
+    value = (None, 1, 2.5, "x", [b"y", {"z": {1, 2}}], slice(1, 2), len)
+    assert round_trip(value) == value
+    assert round_trip(None) is None
+
+
+@pytest.mark.parametrize("dtype", dtypes.ALL, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (1, 0, 4)])
+def test_tensors_of_every_dtype_and_shape_come_back(
+    dtype: dtypes.DType, shape: tuple[int, ...]
+) -> None:
+    array = (np.arange(int(np.prod(shape))) % 2).reshape(shape).astype(dtype.numpy)
+    came = round_trip({"t": from_array(array)})["t"]
+    assert came.dtype is dtype
+    assert came.array.shape == shape
+    np.testing.assert_array_equal(came.array, array)
+    assert came.array.flags.writeable
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_views_that_overlap_share_memory_on_the_other_side(size: int) -> None:
+    base = np.arange(float(size))
+    tensors = [from_array(base), from_array(base[2:5]), from_array(base[::2]), from_array(base)]
+    came = round_trip(tensors)
+    for sent, got in zip(tensors, came, strict=True):
+        np.testing.assert_array_equal(got.array, sent.array)
+        assert got.layout is sent.layout
+    came[0].array[2] = -1.0
+    assert came[1].array[0] == -1.0 and came[2].array[1] == -1.0 and came[3].array[2] == -1.0
+
+
+def test_views_that_do_not_overlap_do_not_drag_their_base_along() -> None:
+    base = np.zeros(1_000_000)
+    entries, buffers = pack_tensors([from_array(base[:2]), from_array(base[-2:])])
+    assert sum(len(buffer) for buffer in buffers) == 32
+    assert [entry.buffer for entry in entries] == [0, 1]
+
+
+def test_strided_tensors_come_back() -> None:
+    base = np.arange(12.0).reshape(3, 4)
+    for view in (base.T, base[::2, 1:], base[::-1], np.broadcast_to(base[0], (5, 4))):
+        np.testing.assert_array_equal(round_trip(from_array(view)).array, view)
+    columns = round_trip([from_array(base.T), from_array(base[:, 1])])
+    np.testing.assert_array_equal(columns[0].array, base.T)
+    np.testing.assert_array_equal(columns[1].array, base[:, 1])
+
+
+def test_the_same_tensor_twice_is_one_tensor() -> None:
+    tensor = from_array(np.ones(3))
+    first, second = round_trip((tensor, tensor))
+    assert first is second
+
+
+def test_requires_grad_and_parameter_travel() -> None:
+    leaf = from_array(np.ones(3))
+    leaf.requires_grad_(True)
+    plain, parameter = from_array(np.ones(3)), Parameter(from_array(np.ones(2)))
+    came = round_trip([leaf, plain, parameter])
+    assert [tensor.requires_grad for tensor in came] == [True, False, True]
+    assert [type(tensor) for tensor in came] == [Tensor, Tensor, Parameter]
+
+
+@pytest.mark.seed("T35")
+def test_a_tensor_on_an_unmapped_device_is_refused() -> None:
+    tensor = wrap(np.ones(3), from_array(np.ones(3)).layout)
+    layout = tensor.layout
+    tensor.layout = type(layout).of(layout.dtype, Device("sim:0"), layout.shape)
+    from fastdist.distributed.rpc import wire
+
+    with pytest.raises(DeviceError, match=r"^TensorPipe RPC backend only supports CPU tensors"):
+        wire._destination(tensor.layout.device, {})
+
+
+def test_what_does_not_pickle_is_named() -> None:
+    with pytest.raises(RpcError, match=r"cannot send tuple.*lambda"):
+        serialize((lambda: 1,), [])
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        TensorEntry(0, 0, 7, 0, 0xFFFF, 0, (5,), (1,)),
+        TensorEntry(0, 4, 7, 0, 0xFFFF, 0, (4,), (1,)),
+        TensorEntry(0, 0, 7, 0, 0xFFFF, 0, (2, 2**62), (2**62, 1)),
+        TensorEntry(0, 0, 99, 0, 0xFFFF, 0, (1,), (1,)),
+        TensorEntry(0, 0, 7, 9, 0, 0, (1,), (1,)),
+    ],
+)
+def test_a_tensor_outside_its_buffer_is_a_message_error(entry: TensorEntry) -> None:
+    with pytest.raises(MessageError):
+        unpack_tensors(Message(1, tensors=[entry], buffers=[bytearray(16)]))
+
+
+def test_rubbish_bodies_are_message_errors() -> None:
+    for body in (b"", b"x", b"\x80\x05", b"garbage" * 10):
+        with pytest.raises(MessageError):
+            deserialize(body, 1, [])
+    with pytest.raises(MessageError, match="unknown body encoding"):
+        deserialize(b"", 77, [])
+
+
+def exported(x: int) -> int:
+    return x
+
+
+def not_exported(x: int) -> int:
+    return x
+
+
+def test_open_mode_finds_everything_importable() -> None:
+    assert round_trip(not_exported) is not_exported
+
+
+def test_strict_mode_lets_exported_functions_and_plain_values_through(strict: None) -> None:
+    gate.export(exported)
+    assert round_trip(exported) is exported
+    value = ({"a": [1, 2.0]}, KeyError("k"), np.arange(3), collections.OrderedDict(a=1))
+    assert repr(round_trip(value)) == repr(value)
+    assert round_trip([from_array(np.ones(2))])[0].array.tolist() == [1.0, 1.0]
+
+
+def test_strict_mode_refuses_the_rest_and_says_how_to_allow_it(strict: None) -> None:
+    with pytest.raises(ForbiddenFunctionError, match=r"@rpc\.export"):
+        round_trip(not_exported)
+    for function in (eval, getattr, __import__):
+        with pytest.raises(ForbiddenFunctionError):
+            round_trip(function)
+
+
+def test_strict_mode_allows_by_module_name(strict: None) -> None:
+    import os.path
+
+    with pytest.raises(ForbiddenFunctionError):
+        round_trip(os.path.join)
+    gate.allow("posixpath")
+    assert round_trip(os.path.join) is os.path.join
