@@ -155,16 +155,18 @@ class Call(Node):
 class Body:
     """A parsed body. Interned per text and names: compare with `is`.
 
-    Note    `names` are the inputs as declared, `used` those that the tree mentions
+    Note    `names` are the inputs as declared, `used` those that the tree mentions; a reader keeps
+            what it made of the body in `readings`, so that both go together
     """
 
-    __slots__ = ("__weakref__", "names", "text", "tree", "used")
+    __slots__ = ("__weakref__", "names", "readings", "text", "tree", "used")
     _interned: ClassVar[weakref.WeakValueDictionary[Any, Body]] = weakref.WeakValueDictionary()
     _interned_lock = threading.Lock()  # guards _interned; taken alone
     text: str
     names: tuple[str, ...]
     tree: Node
     used: frozenset[str]
+    readings: dict[str, Any]
 
     @classmethod
     def of(cls, tree: Node, names: Sequence[str]) -> Body:
@@ -190,7 +192,7 @@ def parse(text: str, names: Sequence[str]) -> Body:
         return body
     tree = _Parser(text, names).tree()
     made = object.__new__(Body)
-    made.text, made.names, made.tree = text, names, tree
+    made.text, made.names, made.tree, made.readings = text, names, tree, {}
     made.used = frozenset(node.id for node in walk(tree) if isinstance(node, Name))
     with Body._interned_lock:
         return Body._interned.setdefault((text, names), made)

@@ -1,0 +1,299 @@
+"""A scalar body as calls of NumPy ufuncs: the side for small tensors.
+
+A body of one ufunc over its inputs in order is that ufunc itself. Any other becomes a generated
+function, one line a primitive, in which a result that is not needed again lends its memory to the
+next one. Literals are Python's numbers, which take the dtype of what they meet. float16 bodies of
+several steps compute in float32 and round once.
+
+What PyTorch does otherwise than NumPy is in the functions at the end: sign(nan) is 0, integers
+divided by zero raise, as does a 0-d negative integer exponent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import numpy as np
+
+from fastdist.core.scalar import PRIMITIVES, Body, Call, Literal, Name, Node, walk
+
+from . import special
+from .silence import define_silent, silent
+
+Array = Any
+_HALF: Final = np.dtype(np.float16)
+
+
+def fold(tree: Node) -> Node:
+    """Return tree with calls of literals worked out, and pow by 2 and 3 as products."""
+    made: dict[Node, Node] = {}
+    for node in walk(tree):
+        made[node] = node
+        if not isinstance(node, Call):
+            continue
+        args = [made[arg] for arg in node.args]
+        made[node] = Call(node.primitive, args)
+        if all(isinstance(arg, Literal) for arg in args):
+            made[node] = _worked_out(node.primitive, args)
+        elif node.primitive == "pow" and isinstance(args[1], Literal) and args[1].value in (2, 3):
+            square = Call("square", (args[0],))
+            made[node] = square if args[1].value == 2 else Call("mul", (square, args[0]))
+    return made[tree]
+
+
+def _worked_out(primitive: str, args: Iterable[Any]) -> Node:
+    dtype = np.int64 if primitive.startswith("bitwise") or primitive == "gcd" else np.float64
+    # errstate, for this runs once a body and before FUNCTIONS could be seen by a silent function.
+    with np.errstate(all="ignore"):
+        value = FUNCTIONS[primitive](*[np.asarray(arg.value, dtype) for arg in args]).item()
+    whole = all(isinstance(arg.value, int) for arg in args)
+    # An integer stays one, so that integer bodies do; what float64 cannot hold exactly does not.
+    return Literal(int(value) if whole and value % 1 == 0 and abs(value) < 2**53 else value)
+
+
+def small_function(body: Body) -> Callable[..., Array]:
+    """Return f(*arrays) -> result in fresh memory, over the arrays that body.names declares.
+
+    Note    a bare ufunc gives a NumPy scalar where all inputs are 0-d
+    """
+    tree = fold(body.tree)
+    if isinstance(tree, Call) and tree.args == tuple(Name(name) for name in body.names):
+        return FUNCTIONS[tree.primitive]
+    return _Writer(body, tree).define(into=False)
+
+
+def into_function(body: Body) -> Callable[..., None]:
+    """Return f(out, *arrays), which casts into out; inputs may overlap out in any way."""
+    return _Writer(body, fold(body.tree)).define(into=True)
+
+
+class _Writer:
+    """The source of one generated function on its way."""
+
+    def __init__(self, body: Body, tree: Node) -> None:
+        self._body, self._tree = body, tree
+        self._order = list(walk(tree))
+        self._last_use: dict[Node, Call] = {}
+        self._inputs: dict[Node, frozenset[Node]] = {}
+        for node in self._order:
+            args = node.args if isinstance(node, Call) else ()
+            self._last_use.update((arg, node) for arg in args if isinstance(node, Call))
+            own = frozenset([node] if isinstance(node, Name) else [])
+            self._inputs[node] = own.union(*[self._inputs[arg] for arg in args])
+
+    def define(self, *, into: bool) -> Callable[..., Any]:
+        names: dict[str, Any] = {f"_{name}": FUNCTIONS[name] for name in FUNCTIONS}
+        names |= {
+            "_HALF": _HALF,
+            "_in_float32": _in_float32,
+            "_full": np.full,
+            "_copyto": np.copyto,
+        }
+        names |= {"_inf": math.inf, "_nan": math.nan, "_broadcast": np.broadcast_shapes}
+        fresh = self._lines(into=into, reuse=False)
+        lines = self._lines(into=into, reuse=True)
+        args = ", ".join(f"x{i}" for i in range(len(self._body.names)))
+        source = [f"def function({'out, ' if into else ''}{args}):"]
+        if not into and self._needs_float32():
+            source += [f"    if {self._first_value()}.dtype is _HALF:"]
+            source += [f"        return _in_float32(function, ({args},))"]
+        if fresh == lines:
+            source += [f"    {line}" for line in lines]
+        else:
+            # A 0-d result is a NumPy scalar, which cannot be written into: TypeError.
+            source += ["    try:", *[f"        {line}" for line in lines]]
+            source += ["    except TypeError:", *[f"        {line}" for line in fresh]]
+        return define_silent("\n".join(source), "function", names)
+
+    def _lines(self, *, into: bool, reuse: bool) -> list[str]:
+        lines, text, memory = [], dict[Node, str](), dict[Node, str]()
+        for i, name in enumerate(self._body.names):
+            text[Name(name)] = f"x{i}"
+        for number, node in enumerate(self._order):
+            if isinstance(node, Literal):
+                text[node] = _number(node.value)
+            elif isinstance(node, Call):
+                function = FUNCTIONS[node.primitive]
+                args = [text[arg] for arg in node.args]
+                last = node is self._tree
+                if into and last and isinstance(function, np.ufunc):
+                    lines.append(f"_{node.primitive}({', '.join(args)}, out=out, casting='unsafe')")
+                    return lines
+                lent = (
+                    self._lent(node, memory) if reuse and isinstance(function, np.ufunc) else None
+                )
+                call = f"_{node.primitive}({', '.join([*args, lent] if lent else args)})"
+                if last and not into:
+                    return [*lines, f"return {call}"]
+                text[node] = memory[node] = lent or f"t{number}"
+                lines.append(call if lent else f"{text[node]} = {call}")
+        return [*lines, self._last_line(text[self._tree], into=into)]
+
+    def _last_line(self, result: str, *, into: bool) -> str:
+        if into:
+            return f"_copyto(out, {result}, casting='unsafe')"
+        if isinstance(self._tree, Name):
+            return f"return {result}.copy()"
+        if not self._body.names:
+            raise ValueError(f"{self._body!r} has no input to take its shape and dtype from")
+        shapes = ", ".join(f"x{i}.shape" for i in range(len(self._body.names)))
+        return f"return _full(_broadcast({shapes}), {result}, x0.dtype)"
+
+    def _lent(self, node: Call, memory: dict[Node, str]) -> str | None:
+        """Return the variable of an argument that dies here, of the result's shape and dtype."""
+        for arg in node.args:
+            if (
+                arg in memory
+                and self._last_use[arg] is node
+                and _gives_bool(arg) == _gives_bool(node)
+                # Then no other argument can broadcast the result to a larger shape.
+                and self._inputs[arg] == self._inputs[node]
+            ):
+                return memory[arg]
+        return None
+
+    def _needs_float32(self) -> bool:
+        calls = [node for node in self._order if isinstance(node, Call)]
+        return len(calls) > 1 and not _gives_bool(self._tree)
+
+    def _first_value(self) -> str:
+        conditions = {
+            node.args[0]
+            for node in self._order
+            if isinstance(node, Call) and node.primitive == "where"
+        }
+        names = [Name(name) for name in self._body.names]
+        values = [i for i, name in enumerate(names) if name not in conditions]
+        return f"x{values[0] if values else 0}"
+
+
+def _gives_bool(node: Node) -> bool:
+    return isinstance(node, Call) and PRIMITIVES[node.primitive].result == "bool"
+
+
+def _number(value: float) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "_nan" if value != value else "_inf" if value > 0 else "-_inf"
+    return repr(value)
+
+
+def _in_float32(function: Callable[..., Array], arrays: Iterable[Array]) -> Array:
+    wide = [array.astype(np.float32) if array.dtype == _HALF else array for array in arrays]
+    return _to_half(function(*wide))
+
+
+@silent
+def _to_half(array: Array) -> Array:
+    return array.astype(_HALF)
+
+
+# --- What NumPy lacks, or does otherwise than PyTorch ---------------------------------------------
+
+
+@silent
+def _sign(x: Array) -> Array:
+    return np.subtract(np.greater(x, 0), np.less(x, 0), dtype=x.dtype)
+
+
+@silent
+def _sigmoid(x: Array) -> Array:
+    # exp may overflow to inf, whose reciprocal is the right 0.
+    t = np.exp(np.negative(x))
+    return np.reciprocal(np.add(t, 1))
+
+
+@silent
+def _rsqrt(x: Array) -> Array:
+    return np.reciprocal(np.sqrt(x))
+
+
+@silent
+def _round(x: Array) -> Array:
+    return np.rint(x) if x.dtype.kind == "f" else x.copy()
+
+
+@silent
+def _pow(x: Array, y: Array) -> Array:
+    try:
+        return np.power(x, y)
+    except ValueError:  # integers, and a negative exponent among them
+        y = np.asarray(y)
+        if not y.ndim:
+            raise RuntimeError("Integers to negative integer powers are not allowed.") from None
+    # 1 / x ** -y rounded towards zero: only 1 and -1 leave something.
+    odd = np.bitwise_and(y, 1) == 1
+    inverse = np.where(x == 1, 1, np.where(x == -1, np.where(odd, -1, 1), 0))
+    return np.where(y < 0, inverse, np.power(x, np.maximum(y, 0))).astype(np.result_type(x, y))
+
+
+def _refusing_zero(ufunc: Callable[..., Array]) -> Callable[..., Array]:
+    def divide(x: Array, y: Array) -> Array:
+        y = np.asarray(y)
+        if y.dtype.kind != "f" and x.dtype.kind != "f" and not y.all():
+            raise RuntimeError("ZeroDivisionError: an integer tensor was divided by zero")
+        return ufunc(x, y)
+
+    return silent(divide)
+
+
+def _number_by_number(function: Callable[..., float]) -> Callable[..., Array]:
+    def apply(x: Array, *others: Array) -> Array:
+        arrays = np.broadcast_arrays(x, *others)
+        x = arrays[0]
+        columns = [array.ravel().tolist() for array in arrays]
+        result = np.fromiter(map(function, *columns), np.float64, x.size)
+        return result.reshape(x.shape).astype(np.result_type(x, np.float16))
+
+    return silent(apply)
+
+
+_SAME_NAME = (
+    "add square sqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh"
+    " floor ceil trunc isnan isinf isfinite signbit minimum maximum copysign hypot nextafter gcd"
+    " where logical_not logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor"
+)
+_OTHER_NAME = {
+    "sub": "subtract",
+    "mul": "multiply",
+    "div": "divide",
+    "neg": "negative",
+    "abs": "absolute",
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+    "bitwise_not": "invert",
+    "bitwise_left_shift": "left_shift",
+    "bitwise_right_shift": "right_shift",
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
+SCALAR_FUNCTIONS: Final[dict[str, Callable[..., float]]] = {
+    "erf": math.erf,
+    "erfc": math.erfc,
+    "erfinv": special.erfinv,
+    "lgamma": special.lgamma,
+    "digamma": special.digamma,
+    "polygamma": special.polygamma,
+}
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    **{name: getattr(np, name) for name in _SAME_NAME.split()},
+    **{ours: getattr(np, theirs) for ours, theirs in _OTHER_NAME.items()},
+    **{name: _number_by_number(function) for name, function in SCALAR_FUNCTIONS.items()},
+    **{name: _refusing_zero(getattr(np, name)) for name in ("floor_divide", "remainder", "fmod")},
+    "sign": _sign,
+    "sigmoid": _sigmoid,
+    "rsqrt": _rsqrt,
+    "round": _round,
+    "pow": _pow,
+}
+assert FUNCTIONS.keys() == PRIMITIVES.keys(), FUNCTIONS.keys() ^ PRIMITIVES.keys()

@@ -1,0 +1,53 @@
+"""Functions in which NumPy does not warn: log(0) is -inf here, and nobody is told.
+
+NumPy warns of overflow, division by zero and invalid values; a tensor library returns inf or NaN
+and is silent. Ways that were measured on an 8x8 float32 add (280 ns bare, AMD EPYC Zen 4, 2 cores):
+`np.errstate` + 1140 ns, its context variable set and reset by hand + 210, `Context.run` + 40 but it
+refuses a second thread, ufuncs of our own not without a C compiler. A filter in `warnings.filters`
+would be free, but users and test runners put their own in front of it.
+
+What is used costs nothing, because it acts only when there is something to warn of. A warning is
+filed under the module of the Python frame that called the ufunc, that is under `__name__` in this
+frame's globals; CPython drops a warning whose module is None, for at shutdown modules vanish. So
+functions that call ufuncs run with globals of their own in which `__name__` is None. This holds in
+every thread, for every filter, and changes nothing for the user's own NumPy code.
+`tests/kernels/cpu/test_silence.py` fails should a CPython ever do otherwise.
+
+What users asked NumPy itself to raise (`np.seterr(all="raise")`) is raised here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def silent(function: F) -> F:
+    """Return function made anew so that ufuncs which it calls directly do not warn.
+
+    Note    it sees its module's globals as they are now: decorate below what it uses, and reach
+            what changes later through an object; functions that it calls are not silenced
+    """
+    assert isinstance(function, FunctionType)
+    made = FunctionType(
+        function.__code__,
+        {**function.__globals__, "__name__": None},
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__doc__, made.__module__ = function.__doc__, function.__module__
+    made.__qualname__, made.__annotations__ = function.__qualname__, function.__annotations__
+    return made  # type: ignore[return-value]
+
+
+def define_silent(source: str, name: str, names: dict[str, Any]) -> Callable[..., Any]:
+    """Return the function `name` that source defines over names, silent as above."""
+    scope: dict[str, Any] = {**names, "__name__": None}
+    exec(compile(source, f"<fastdist {name}>", "exec"), scope)
+    defined: Callable[..., Any] = scope[name]
+    return defined

@@ -1,0 +1,75 @@
+"""Special functions agree with known values and with each other."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from fastdist.kernels.cpu.special import digamma, erfinv, lgamma, polygamma
+
+EULER_GAMMA = 0.5772156649015329
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        (1.0, -EULER_GAMMA),
+        (0.5, -EULER_GAMMA - 2 * math.log(2)),
+        (-0.5, 2 - EULER_GAMMA - 2 * math.log(2)),
+        (1e10, math.log(1e10) - 0.5e-10),
+        (0.0, -math.inf),
+        (-0.0, math.inf),
+        (-3.0, math.nan),
+        (math.inf, math.inf),
+        (-math.inf, math.nan),
+        (math.nan, math.nan),
+    ],
+)
+def test_digamma_knows_these_values(x: float, expected: float) -> None:
+    assert digamma(x) == pytest.approx(expected, rel=4e-15, nan_ok=True)
+
+
+@pytest.mark.parametrize("x", [0.3, 1.2, 1.461, 1.55, 4.7, 9.99, -2.3])
+def test_digamma_keeps_its_recurrence(x: float) -> None:
+    assert digamma(x + 1) - digamma(x) == pytest.approx(1 / x, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("n", "x", "expected"),
+    [
+        (1.0, 1.0, math.pi**2 / 6),
+        (1.0, 0.5, math.pi**2 / 2),
+        (3.0, 1.0, math.pi**4 / 15),
+        (2.0, 1.0, -2.404113806319188570799),
+        (1.0, -0.5, math.pi**2 / 2 + 4),
+        (0.0, 1.0, -EULER_GAMMA),
+        (1.0, 0.0, math.inf),
+        (2.0, 0.0, -math.inf),
+        (1.0, math.inf, 0.0),
+        (1.0, math.nan, math.nan),
+        (0.5, 1.0, math.nan),
+    ],
+)
+def test_polygamma_knows_these_values(n: float, x: float, expected: float) -> None:
+    assert polygamma(n, x) == pytest.approx(expected, rel=4e-15, nan_ok=True)
+
+
+@pytest.mark.parametrize("x", [1e-300, 1e-5, 0.3, -0.49, 0.5, 0.9, -0.9999, 1 - 1e-9])
+def test_erfinv_inverts_erf(x: float) -> None:
+    # Near 1 erf is flat: compare what is left to 1.
+    y = erfinv(x)
+    assert math.erf(y) == pytest.approx(x, rel=1e-15)
+    assert math.erfc(abs(y)) == pytest.approx(1 - abs(x), rel=4e-15)
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"), [(1.0, math.inf), (-1.0, -math.inf), (1.5, math.nan), (math.nan, math.nan)]
+)
+def test_erfinv_is_infinite_at_the_ends_and_nan_beyond(x: float, expected: float) -> None:
+    assert erfinv(x) == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize("x", [0.0, -0.0, -1.0, -7.0, math.inf, -math.inf, 1e306])
+def test_lgamma_is_infinite_at_poles_and_beyond_float64(x: float) -> None:
+    assert lgamma(x) == math.inf
