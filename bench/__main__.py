@@ -1,0 +1,82 @@
+"""The command `python -m bench`: lists the benchmarks, runs those that are named."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+from bench.harness import (
+    DEFAULT_ROUNDS,
+    as_json,
+    machine,
+    machine_line,
+    one_thread_each,
+    table,
+)
+
+
+def main() -> None:
+    """List, or run, print and save."""
+    known = benchmarks()
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="see the list, or all")
+    parser.add_argument("--rounds", type=at_least_two, default=DEFAULT_ROUNDS)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    options = parser.parse_args()
+    if not options.names:
+        print(listing(known))
+        return
+    if unknown := set(options.names) - {*known, "all"}:
+        parser.error(f"no benchmark {', '.join(sorted(unknown))}; known: {', '.join(known)}, all")
+    one_thread_each()
+    facts = machine()
+    print(machine_line(facts))
+    results = [
+        run(name, options.rounds)
+        for name in (known if "all" in options.names else dict.fromkeys(options.names))
+    ]
+    if options.json:
+        figures: dict[str, Any] = {"machine": facts, "results": results}
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+def benchmarks() -> dict[str, str]:
+    """Return the first line of each module with a function `run`, by name; imports none of them."""
+    found = {}
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        tree = ast.parse(path.read_text())
+        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        if "run" in functions and path.stem != "__main__":
+            found[path.stem] = (ast.get_docstring(tree) or "").partition("\n")[0]
+    return found
+
+
+def listing(known: dict[str, str]) -> str:
+    """Return the menu."""
+    width = max(map(len, known), default=0)
+    lines = [f"  {name.ljust(width)}  {about}" for name, about in known.items()]
+    return "\n".join(["usage: python -m bench NAME... | all  [--rounds N] [--json FILE]", *lines])
+
+
+def at_least_two(text: str) -> int:
+    """Return a number of rounds; one alone has no spread."""
+    rounds = int(text)
+    if rounds < 2:
+        raise argparse.ArgumentTypeError(f"{rounds} rounds have no spread; take 2 or more")
+    return rounds
+
+
+def run(name: str, rounds: int) -> dict[str, Any]:
+    """Run one benchmark and print its table."""
+    print(f"\n{name}, {rounds} rounds, median [quartiles], ratio = fastdist / peer", flush=True)
+    rows = importlib.import_module(f"bench.{name}").run(rounds)
+    print(table(rows), flush=True)
+    return as_json(name, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""How benchmarks are timed: ours and the peer's in turn, within one run, on one thread each.
+
+A benchmark is a module of this folder with one function `run(rounds) -> list[Row]`, usually
+
+    def run(rounds: int) -> list[Row]:
+        '''Compare small additions.'''
+        import fastdist
+        torch = peer_torch()
+        ours = stopwatch("x + x", x=fastdist.ones(8, 8))
+        peer = stopwatch("x + x", x=torch.ones(8, 8)) if torch else None
+        return compare([Case("add 8x8", ours, peer, target=0.65)], rounds)
+
+The variables of `one_thread_each` are set before `run` is called, so it is in `run` that fastdist
+and torch are imported. A stopwatch is any function that does the work n times and returns the
+seconds it took; one that asks another process to do so and to answer with the seconds is as good.
+
+Machines are shared and clocks wander, so only what was measured side by side is compared: each
+round takes one sample of every case, ours and the peer's next to each other, in changing order. A
+ratio is the median of the rounds' ratios, not the ratio of medians. The collector of garbage stays
+on, as users have it.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import platform
+import statistics
+import timeit
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+Stopwatch = Callable[[int], float]
+
+SAMPLE_S = 0.02
+DEFAULT_ROUNDS = 25
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+_LIBRARIES = ("fastdist", "numpy", "numba", "pyzmq", "torch", "cupy-cuda12x", "cupy-cuda13x")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to time, by us and by the peer if there is one."""
+
+    name: str
+    ours: Stopwatch
+    peer: Stopwatch | None = None
+    target: float | None = None  # the ratio ours / peer to reach
+    parts: int = 1  # into how many equal parts one turn falls, such as the Nodes of a chain
+    number: int | None = None  # turns a sample; found by trial if not given
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A median between its quartiles."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Return the quartiles of two values or more."""
+        low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+        return cls(median, low, high)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What came out for one case; ratio is time / time, so below 1 we are faster."""
+
+    name: str
+    ours_s: Spread
+    peer_s: Spread | None
+    ratio: Spread | None
+    target: float | None
+    rounds: int
+
+    @property
+    def missed(self) -> bool:
+        """Whether there is a target and the ratio is above it."""
+        return (
+            self.target is not None and self.ratio is not None and self.ratio.median > self.target
+        )
+
+
+def one_thread_each() -> None:
+    """Give BLAS, OpenMP and Numba one thread; works only before NumPy is imported."""
+    for variable in _THREAD_VARIABLES:
+        os.environ[variable] = "1"
+
+
+def peer_torch() -> Any:
+    """Return torch on one thread, or None where it is not installed."""
+    try:
+        torch = importlib.import_module("torch")
+    except ModuleNotFoundError:
+        return None
+    torch.set_num_threads(1)
+    return torch
+
+
+def stopwatch(work: str | Callable[[], object], **names: Any) -> Stopwatch:
+    """Return a stopwatch for a function, or for a statement over names.
+
+    Note    a statement costs no call, which is 30 ns or more; take it where work is that short
+    """
+    return timeit.Timer(work, setup=gc.enable, globals=names).timeit
+
+
+def compare(cases: Sequence[Case], rounds: int = DEFAULT_ROUNDS) -> list[Row]:
+    """Time all cases in interleaved rounds of one sample each, at least two rounds."""
+    numbers = [case.number or turns_per_sample(case.ours) for case in cases]
+    ours: list[list[float]] = [[] for _ in cases]
+    peers: list[list[float]] = [[] for _ in cases]
+    for turn in range(rounds):
+        for case, number, our, peer in zip(cases, numbers, ours, peers, strict=True):
+            pair = (
+                [(case.ours, our)] if case.peer is None else [(case.ours, our), (case.peer, peer)]
+            )
+            for watch, samples in pair if turn % 2 else reversed(pair):
+                samples.append(watch(number) / number / case.parts)
+    return [row(case, our, peer) for case, our, peer in zip(cases, ours, peers, strict=True)]
+
+
+def turns_per_sample(watch: Stopwatch) -> int:
+    """Return how many turns take about SAMPLE_S; trying also warms up."""
+    number = 1
+    while (seconds := watch(number)) < SAMPLE_S / 2:
+        number *= 2 if seconds > SAMPLE_S / 20 else 10
+    return number
+
+
+def row(case: Case, ours_s: Sequence[float], peer_s: Sequence[float]) -> Row:
+    """Return the row of one case, from its samples in the order of rounds."""
+    ratio = [our / peer for our, peer in zip(ours_s, peer_s, strict=True)] if peer_s else None
+    return Row(
+        name=case.name,
+        ours_s=Spread.of(ours_s),
+        peer_s=Spread.of(peer_s) if peer_s else None,
+        ratio=Spread.of(ratio) if ratio else None,
+        target=case.target,
+        rounds=len(ours_s),
+    )
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return rows as text: time a turn, quartiles in brackets, and whether targets are met."""
+    lines = [("case", "fastdist", "peer", "ratio", "target")]
+    for row in rows:
+        verdict = "" if row.target is None else f"{row.target:g}{' missed' if row.missed else ''}"
+        ratio = "" if row.ratio is None else f"{row.ratio.median:.2f} [{_range(row.ratio, 1.0)}]"
+        lines.append((row.name, _time(row.ours_s), _time(row.peer_s), ratio, verdict))
+    widths = [max(len(line[column]) for line in lines) for column in range(5)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _time(spread: Spread | None) -> str:
+    if spread is None:
+        return "-"
+    unit, scale = next(
+        ((u, s) for u, s in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)) if spread.median >= s),
+        ("us", 1e-6),
+    )
+    return f"{spread.median / scale:.3g} {unit} [{_range(spread, scale)}]"
+
+
+def _range(spread: Spread, scale: float) -> str:
+    return f"{spread.low / scale:.3g}-{spread.high / scale:.3g}"
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures depend on."""
+    versions = {}
+    for library in _LIBRARIES:
+        try:
+            versions[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "load": round(os.getloadavg()[0], 2),
+        "system": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "versions": versions,
+    }
+
+
+def machine_line(facts: dict[str, Any]) -> str:
+    """Return those facts in one line."""
+    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    return (
+        f"{facts['cpu']}, {facts['cores']} cores (load {facts['load']}), {facts['system']}, "
+        f"Python {facts['python']}, {versions}; one thread each"
+    )
+
+
+def as_json(name: str, rows: Sequence[Row]) -> dict[str, Any]:
+    """Return the rows of a benchmark in the form of --json."""
+    return {"bench": name, "rows": [asdict(row) for row in rows]}
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())

@@ -1,0 +1,68 @@
+"""The claim that benchmarks take turns, and that their figures are what was measured."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.harness import Case, Spread, Stopwatch, compare, row, stopwatch, table
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def fixed(seconds: float, log: list[float] | None = None) -> Stopwatch:
+    """Return a stopwatch that says that each turn took as long, and notes that it was asked."""
+
+    def watch(number: int) -> float:
+        if log is not None:
+            log.append(seconds)
+        return seconds * number
+
+    return watch
+
+
+def test_compare_takes_ours_and_the_peers_samples_in_turn() -> None:
+    log: list[float] = []
+    compare([Case("case", fixed(1, log), fixed(2, log), number=1)], rounds=4)
+    assert log == [2, 1, 1, 2, 2, 1, 1, 2]
+
+
+def test_a_ratio_is_of_samples_taken_side_by_side() -> None:
+    drifting = row(Case("case", fixed(0)), ours_s=[1, 2, 4], peer_s=[2, 4, 8])
+    assert drifting.ratio == Spread(0.5, 0.5, 0.5)
+
+
+def test_times_are_those_of_one_part_of_one_turn() -> None:
+    (chain,) = compare([Case("chain", fixed(0.3), parts=100)], rounds=2)
+    assert chain.ours_s.median == pytest.approx(0.003)
+
+
+@pytest.mark.parametrize(("target", "missed"), [(None, False), (0.6, False), (0.4, True)])
+def test_a_target_is_missed_from_above(target: float | None, missed: bool) -> None:
+    case = Case("case", fixed(0), target=target)
+    assert row(case, [1, 1], [2, 2]).missed is missed
+
+
+def test_the_table_stands_without_a_peer() -> None:
+    (rows,) = compare([Case("alone", fixed(2e-6))], rounds=2)
+    assert table([rows]).splitlines()[1].split() == ["alone", "2", "us", "[2-2]", "-"]
+
+
+def test_garbage_is_collected_while_the_clock_runs() -> None:
+    seen: list[bool] = []
+    stopwatch(lambda: seen.append(gc.isenabled()))(1)
+    assert seen == [True]
+
+
+def test_the_command_lists_benchmarks_and_refuses_others() -> None:
+    bench = [sys.executable, "-m", "bench"]
+    listed = subprocess.run(bench, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    refused = subprocess.run(
+        [*bench, "nope"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert listed.startswith("usage: python -m bench NAME...")
+    assert "no benchmark nope; known:" in refused.stderr
