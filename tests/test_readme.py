@@ -1,0 +1,54 @@
+"""The claim that what README.md shows is what happens."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+
+
+def test_ci_runs_the_test_command_letter_for_letter() -> None:
+    command = blocks("sh")[1].strip()
+    assert command.endswith("-m pytest")
+    assert f"    {command}\n" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_the_prompt_answers_as_shown() -> None:
+    (session,) = blocks("pycon")
+    test = doctest.DocTestParser().get_doctest(session, {}, "README.md", "README.md", 0)
+    said: list[str] = []
+    doctest.DocTestRunner(verbose=False).run(test, out=said.append)
+    assert "".join(said) == ""
+
+
+def test_the_two_processes_differentiate_as_shown(tmp_path: Path) -> None:
+    (program,) = blocks("python")
+    (tmp_path / "spans.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "-m", "fastdist.run", "-n", "2", "spans.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tensor([4., 5., 6.]) tensor([1., 2., 3.])" in done.stdout
+
+
+def test_links_lead_somewhere() -> None:
+    pages = [README, (ROOT / "CONTRIBUTING.md").read_text(), (ROOT / "SECURITY.md").read_text()]
+    links = {link for page in pages for link in re.findall(r"\]\(([^)#]+)\)", page)}
+    assert {link for link in links if not (ROOT / link).exists()} == set()
