@@ -12,6 +12,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from fastdist.core.errors import DeviceError, ShapeError
 
+from fastdist.kernels.cpu.silence import silent
+
 from .backend import Backend
 
 if TYPE_CHECKING:
@@ -118,7 +120,7 @@ class CpuBackend:
             array = _starting_at(array, offset_bytes)
         return as_strided(array, shape, strides_bytes)
 
-    @np.errstate(invalid="ignore", over="ignore")
+    @silent
     def copy_into(self, out: np.ndarray, array: np.ndarray) -> None:
         # C's cast is asked for: NaN to an integer or a float that overflows float16 is the caller's
         # wish, not a mishap.
@@ -135,7 +137,7 @@ class CpuBackend:
             found = self._kernels[name] = find_kernel(name)
         return found
 
-    @np.errstate(invalid="ignore", over="ignore")
+    @silent
     def add_into(self, accumulator: np.ndarray, array: np.ndarray) -> None:
         np.add(accumulator, array, out=accumulator)
 

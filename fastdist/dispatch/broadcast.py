@@ -1,0 +1,62 @@
+"""Shapes that meet: broadcasting two ways, and the sums that undo it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..backends.backend import backend_of
+from ..core.errors import ShapeError
+from ..tensor.layout import Layout, Shape
+
+
+def broadcast_shapes(name: str, shapes: Sequence[Shape]) -> Shape:
+    """Return the shape in which all shapes meet, as NumPy and PyTorch broadcast.
+
+    Raises  ShapeError naming the axis that does not fit
+    """
+    result: list[int] = []
+    for shape in shapes:
+        missing = len(shape) - len(result)
+        if missing > 0:
+            result[:0] = [1] * missing
+        for i, length in enumerate(shape, len(result) - len(shape)):
+            if length != 1 and length != result[i]:
+                if result[i] != 1:
+                    _refuse(name, shapes, result[i], length, i)
+                result[i] = length
+    return tuple(result)
+
+
+def _refuse(name: str, shapes: Sequence[Shape], a: int, b: int, dim: int) -> None:
+    given = " and ".join(str(tuple(shape)) for shape in shapes)
+    raise ShapeError(
+        f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {dim}: "
+        f"{name} was given shapes {given}, which do not broadcast"
+    )
+
+
+def axes_to_sum(shape: Shape, target: Shape) -> tuple[int, ...]:
+    """Return the axes of shape along which target was repeated."""
+    lead = len(shape) - len(target)
+    axes = list(range(lead))
+    axes += [i + lead for i, n in enumerate(target) if n == 1 and shape[i + lead] != 1]
+    return tuple(axes)
+
+
+def sum_array_to(array: Any, target: Layout) -> Any:
+    """Return array summed over the axes along which target was broadcast; array itself where none was.
+
+    Note    stays in array's dtype
+    """
+    shape = tuple(array.shape)
+    if shape == target.shape:
+        return array
+    axes = axes_to_sum(shape, target.shape)
+    if axes:
+        backend = backend_of(target.device.type)
+        kept = tuple(n for i, n in enumerate(shape) if i not in axes)
+        out = backend.empty(kept, array.dtype, target.device.index)
+        backend.kernel("reduce.sum")(array, out, axes)
+        array = out
+    return array.reshape(target.shape)

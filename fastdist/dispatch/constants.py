@@ -1,0 +1,56 @@
+"""Python numbers as 0-d tensors, made once: `x * 2` must not cost more than `x * y`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.device import CPU
+from ..core.dtypes import DType
+from ..tensor.layout import Layout
+from ..tensor.tensor import Tensor, wrap
+
+NUMBERS = frozenset({int, float})
+_LIMIT = 1024
+_cache: dict[tuple[Any, DType], Tensor] = {}
+
+
+def constant(value: Any, like: Tensor) -> Any:
+    """Return value as a 0-d tensor of like's dtype, or value itself where the general path must decide.
+
+    Only a floating dtype takes any number without promotion. Zero and NaN are never cached: 0.0 == -0.0 would hand out
+    the wrong sign, and NaN is not found again.
+    """
+    dtype = like.layout.dtype
+    found = _cache.get((value, dtype))
+    if found is not None:
+        return found
+    if not dtype.is_floating_point or value == 0 or value != value:
+        return value
+    return _remember(value, dtype)
+
+
+def _remember(value: Any, dtype: DType) -> Any:
+    try:
+        with np.errstate(all="ignore"):
+            array = np.asarray(value, np.float64).astype(dtype.numpy)
+    except OverflowError:
+        return value  # the general path says what is wrong with it
+    array.flags.writeable = False
+    if len(_cache) >= _LIMIT:
+        _cache.clear()
+    made = _cache[(value, dtype)] = wrap(array, Layout.of(dtype, CPU, ()))
+    return made
+
+
+def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
+    """Return a number as a 0-d NumPy array of dtype, which every backend takes by value.
+
+    Raises  RuntimeError for an integer that no 64-bit number holds
+    """
+    with np.errstate(all="ignore"):
+        try:
+            return np.asarray(value).astype(dtype.numpy)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise RuntimeError(f"value {value!r} cannot be converted to type {dtype.name}") from error

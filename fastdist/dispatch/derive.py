@@ -1,0 +1,90 @@
+"""From partials to derivatives: one text becomes the vjp on raw arrays, the vjp on Tensors, and the jvp.
+
+A partial is the derivative of the op's value by one input, as a scalar body over the inputs, `out` and the op's numbers.
+It may instead mention `g` and then is the whole linear map, such as `where(input > T(0), g, T(0))`: relu must select, for
+0 * inf is NaN. The vjp puts the gradient in the place of g, the jvp the tangent, so the two cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core import scalar
+from ..core.scalar import Body, Call, Literal, Name
+from .op import OPS
+
+_ONE, _MINUS_ONE = (1, 1.0), (-1, -1.0)
+
+
+def gradient_body(partial: str, names: Sequence[str]) -> Body:
+    """Return the body of `g * partial`, or of the partial itself if it speaks of g."""
+    return gradient_of(scalar.parse(partial, (*names, "g")))
+
+
+def gradient_of(body: Body) -> Body:
+    """Return the body of `g * partial` for a partial over names that end in g."""
+    names = body.names
+    if "g" in body.used:
+        return body
+    tree = body.tree
+    g = Name("g")
+    if isinstance(tree, Literal) and tree.value in _ONE:
+        return Body.of(g, names)
+    if isinstance(tree, Literal) and tree.value in _MINUS_ONE:
+        return Body.of(Call("neg", (g,)), names)
+    if isinstance(tree, Call) and tree.primitive == "reciprocal":
+        return Body.of(Call("div", (g, tree.args[0])), names)
+    if isinstance(tree, Call) and tree.primitive == "neg":
+        return Body.of(Call("neg", (Call("mul", (g, tree.args[0])),)), names)
+    return Body.of(Call("mul", (g, tree)), names)
+
+
+def with_defaults(body: Body, defaults: dict[str, Any]) -> Body:
+    """Return body with an op's numbers at their defaults, `1 * x` written as `x`."""
+    tree = scalar.substitute(body.tree, {name: Literal(value) for name, value in defaults.items()})
+    names = tuple(name for name in body.names if name not in defaults)
+    return Body.of(_simplified(tree), names)
+
+
+def _simplified(tree: scalar.Node) -> scalar.Node:
+    if not isinstance(tree, Call):
+        return tree
+    args = tuple([_simplified(arg) for arg in tree.args])
+    if tree.primitive == "mul":
+        for one, other in (args, args[::-1]):
+            if isinstance(one, Literal) and one.value == 1:
+                return other
+            if isinstance(one, Literal) and one.value == -1:
+                return Call("neg", (other,))
+    if tree.primitive == "neg" and isinstance(args[0], Literal):
+        return Literal(-args[0].value)
+    return Call(tree.primitive, args)
+
+
+def tensor_expression(body: Body) -> Callable[..., Any]:
+    """Return a function of the body's names that computes it with ops on Tensors, recorded like any other.
+
+    Note    each primitive is looked up in the op table when the function runs
+    """
+    lines: list[str] = []
+
+    def emit(node: scalar.Node, args: list[str]) -> str:
+        if isinstance(node, Name):
+            return node.id
+        if isinstance(node, Literal):
+            return f"_number({node.value!r})" if node.value != node.value or node.value in _INF else repr(node.value)
+        assert isinstance(node, Call)
+        lines.append(f"    t{len(lines)} = _ops[{node.primitive!r}].public({', '.join(args)})")
+        return f"t{len(lines) - 1}"
+
+    result = scalar.render(body.tree, emit)
+    source = "\n".join([f"def expression({', '.join(body.names)}):", *lines, f"    return {result}"])
+    names: dict[str, Any] = {"_ops": OPS, "_number": float, "inf": float("inf"), "nan": float("nan")}
+    source = source.replace("_number(inf)", "inf").replace("_number(-inf)", "-inf").replace("_number(nan)", "nan")
+    exec(compile(source, f"<derivative {body.text}>", "exec"), names)
+    expression: Callable[..., Any] = names["expression"]
+    return expression
+
+
+_INF = (float("inf"), float("-inf"))

@@ -1,0 +1,163 @@
+"""The shortest way through an op: one closure per op for small, plain tensors.
+
+Each closure is the general path's five steps written out for the case in which nothing needs a look: operands are plain
+Tensors (or Python numbers), no tracer or forward level is open, layouts are one object (or a pair met before) and tiny.
+Whatever else comes up goes to `general`. Splitting these functions into helpers costs 20 % of a call, so they stay whole.
+
+NumPy reports floating-point events (overflow, 0/0) as warnings, PyTorch does not: the closures call ufuncs and therefore
+are `silent` (fastdist/kernels/cpu/silence.py), which costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..graph.modes import modes, tls
+from ..graph.node import next_sequence_number as next_seq
+from ..kernels.cpu.silence import silent
+from ..tensor.tensor import Tensor
+from .constants import NUMBERS, constant
+from .op import PLAIN, Op
+
+if TYPE_CHECKING:
+    from .pointwise import PointwiseOp
+
+def binary(op: PointwiseOp, kernel: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return op as a function of two operands, and the same with the operands swapped (for `__radd__` and kin)."""
+    general_path = op.general
+    Tiny: Any = None
+    General: Any = None
+    if not op.differentiable:
+        return _comparison(op, kernel)
+
+    def fast(input, other):  # type: ignore[no-untyped-def]
+        nonlocal Tiny, General
+        if other.__class__ in NUMBERS and input.__class__ in PLAIN:
+            other = constant(other, input)
+        if input.__class__ in PLAIN and other.__class__ in PLAIN and not modes.special:
+            layout = a_layout = input.layout
+            b_layout = other.layout
+            if a_layout is not b_layout:
+                layout = a_layout.plans.get(b_layout)
+            if layout is not None and layout.tiny:
+                out = Tensor()
+                out.array = kernel(input.array, other.array)
+                out.layout = layout
+                out.extra = out.storage = None
+                a = input.edge
+                b = other.edge
+                if (a is None and b is None) or (modes.grad_off and not tls.grad):
+                    out.edge = None
+                    return out
+                if Tiny is None:
+                    Tiny, General = op.nodes
+                # Gradients of an operand that was broadcast must be summed: the general Node's work.
+                if a_layout is b_layout or (
+                    (a is None or a_layout is layout) and (b is None or b_layout is layout)
+                ):
+                    node = Tiny()
+                else:
+                    node = General()
+                out.edge = node
+                node.seq = next_seq()
+                node.edges = (a, b)
+                node.hooks = None
+                node.layout = layout
+                node.save(input, other, out)
+                return out
+        return general_path((input, other), ())
+
+    fast = silent(fast)
+
+    def reverse(input, other):  # type: ignore[no-untyped-def]
+        if other.__class__ in NUMBERS:
+            other = constant(other, input)
+        return fast(other, input)
+
+    return fast, reverse
+
+
+def _comparison(op: PointwiseOp, kernel: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    general_path = op.general
+    gives_bool = op.dtype == "bool"
+
+    def fast(input, other):  # type: ignore[no-untyped-def]
+        if other.__class__ in NUMBERS and input.__class__ in PLAIN:
+            other = constant(other, input)
+        if input.__class__ in PLAIN and other.__class__ in PLAIN and not modes.special:
+            layout = input.layout
+            if layout is other.layout and layout.tiny and gives_bool:
+                plan = layout.plans.get(gives_bool)
+                if plan is None:
+                    from ..core.dtypes import bool_
+
+                    plan = layout.plans.remember(gives_bool, layout.with_dtype(bool_))
+                out = Tensor()
+                out.array = kernel(input.array, other.array)
+                out.layout = plan
+                out.edge = out.extra = out.storage = None
+                return out
+        return general_path((input, other), ())
+
+    fast = silent(fast)
+
+    def reverse(input, other):  # type: ignore[no-untyped-def]
+        return fast(other, input)
+
+    return fast, reverse
+
+
+def unary(op: PointwiseOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return op as a function of one operand."""
+    general_path = op.general
+    differentiable = op.differentiable
+    Tiny: Any = None
+
+    def fast(input):  # type: ignore[no-untyped-def]
+        nonlocal Tiny
+        if input.__class__ in PLAIN and not modes.special:
+            layout = input.layout
+            if layout.tiny:
+                out = Tensor()
+                out.array = kernel(input.array)
+                out.layout = layout
+                out.extra = out.storage = None
+                edge = input.edge
+                if edge is None or not differentiable or (modes.grad_off and not tls.grad):
+                    out.edge = None
+                    return out
+                if Tiny is None:
+                    Tiny = op.nodes[0]
+                out.edge = node = Tiny()
+                node.seq = next_seq()
+                node.edges = (edge,)
+                node.hooks = None
+                node.layout = layout
+                node.save(input, out)
+                return out
+        return general_path((input,), ())
+
+    return silent(fast)
+
+
+def public_of(op: Op, fast: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that users call: the fast closure, unless out= or an attribute is given."""
+    from .op import dress, finish
+
+    tensors = ", ".join(op.tensors)
+    attributes = [p for p in op.parameters if p.name in op.attributes]
+    names: dict[str, Any] = {"_fast": fast, "_general": op.general, "_finish": finish, "_op": op}
+    for parameter in attributes:
+        names[f"_default_{parameter.name}"] = parameter.default
+    extra = "".join(f", {p.name}=_default_{p.name}" for p in attributes)
+    plain = " and ".join(["out is None", *(f"{p.name} is _default_{p.name}" for p in attributes)])
+    values = "".join(f"{p.name}, " for p in attributes)
+    source = (
+        f"def {op.name}({tensors}, *{extra}, out=None):\n"
+        f"    if {plain}: result = _fast({tensors})\n"
+        f"    else: result = _general(({tensors},), ({values}), out)\n"
+        f"    return result if result is not NotImplemented else _finish(_op, result, ({tensors},))\n"
+    )
+    exec(compile(source, f"<fastdist op {op.name}>", "exec"), names)
+    return dress(names[op.name], op)

@@ -1,0 +1,72 @@
+"""Gradients on their way back to an input that was broadcast, promoted or not on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..backends.backend import backend_of
+from ..core.scalar import Body, Name
+from ..tensor.layout import Layout
+from ..tensor.tensor import Tensor
+from .broadcast import sum_array_to
+from .op import OPS
+
+
+def gradient_array(body: Body, operands: Sequence[Any], layout: Layout, target: Layout) -> Any:
+    """Return the gradient that body says of g and saved arrays, summed and cast to the input's layout.
+
+    Note    body is in_used_order; operands are in the order of its names, g last
+    """
+    backend = backend_of(layout.device.type)
+    dtype = layout.dtype.numpy
+    index = layout.device.index
+    if body.tree.__class__ is Name:
+        found = operands[-1]
+    else:
+        arrays = [as_array(backend, operand, dtype, index) for operand in operands]
+        found = backend.empty(layout.shape, dtype, index)
+        backend.pointwise(body, arrays, found)
+    found = sum_array_to(found, Layout.of(layout.dtype, layout.device, target.shape))
+    if target.dtype is layout.dtype and target.device is layout.device:
+        return found
+    return cast_array(found, layout, target)
+
+
+def cast_array(array: Any, layout: Layout, target: Layout) -> Any:
+    """Return array in the dtype, and on the device, of target."""
+    if target.device is not layout.device:
+        array = backend_of(layout.device.type).to_numpy(array)
+        array = backend_of(target.device.type).from_numpy(array, target.device.index)
+    if target.dtype is not layout.dtype:
+        backend = backend_of(target.device.type)
+        out = backend.empty(tuple(array.shape), target.dtype.numpy, target.device.index)
+        backend.copy_into(out, array)
+        array = out
+    return array
+
+
+def as_array(backend: Any, operand: Any, dtype: Any, index: int | None) -> Any:
+    """Return operand in dtype; booleans that choose stay what they are."""
+    if operand.dtype == dtype or operand.dtype == bool:
+        return operand
+    out = backend.empty(tuple(operand.shape), dtype, index)
+    backend.copy_into(out, operand)
+    return out
+
+
+def in_used_order(body: Body) -> Body:
+    """Return the body over the inputs it uses and no others: kernels take one array a name."""
+    names = tuple(name for name in body.names if name in body.used)
+    return body if names == body.names else Body.of(body.tree, names)
+
+
+def reduce_recorded(gradient: Tensor | None, target: Layout) -> Tensor | None:
+    """Return gradient summed and cast to the input's layout with recorded ops."""
+    if gradient is None:
+        return None
+    if gradient.layout.shape != target.shape:
+        gradient = OPS["sum_to_size"].public(gradient, target.shape)
+    if gradient.layout.dtype is not target.dtype:
+        gradient = OPS["to"].public(gradient, target.dtype)
+    return gradient

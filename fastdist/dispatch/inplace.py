@@ -1,0 +1,230 @@
+"""In-place ops, with PyTorch's gradients and errors, on leaves, results, and views of recorded bases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends.backend import backend_of
+from ..core.dtypes import bool_
+from ..core.errors import DTypeError, GraphError, ShapeError
+from ..graph.modes import modes, tls
+from ..graph.node import Node, next_sequence_number
+from ..tensor.storage import storage_of
+from ..tensor.tensor import Tensor, layout_of, wrap
+from .broadcast import broadcast_shapes
+from .constants import as_operand
+from .op import OPS, common_device, dress
+from .pointwise import PointwiseOp, _number_tensor, _operand
+from .promotion import can_cast
+from .tangents import carry_pointwise
+from .view import replay, replay_array
+
+# Note [In-place on views]
+# A view knows its base and the chain of view ops that makes it. A recorded in-place op on the base gives the base a new
+# Node; one on a view gives the base a CopySlices that holds the op's Node and applies it to the view's part of the
+# gradient. Either way every living view made with grad mode on gets a new edge in the same call: the chain, recorded
+# anew over the base. In-place ops pay for this; out-of-place ops never ask.
+
+
+def require_may_change(target: Tensor) -> None:
+    """Raise PyTorch's errors for tensors whose in-place change would lose a gradient.
+
+    Raises  RuntimeError for a leaf that requires grad, a view of one, and a view made in no_grad of a recorded base
+    """
+    if not tls.grad:
+        return
+    if target.edge is not None and target.edge.is_accumulate:
+        raise GraphError(
+            "a leaf Variable that requires grad is being used in an in-place operation. "
+            "Wrap the change in no_grad(), or work on a clone()."
+        )
+    extra = target.extra
+    if extra is None or extra.base is None:
+        return
+    base = extra.base
+    if base.edge is not None and base.edge.is_accumulate:
+        raise GraphError(
+            "a view of a leaf Variable that requires grad is being used in an in-place operation. "
+            "Wrap the change in no_grad(), or work on a clone()."
+        )
+    if base.edge is not None and extra.made_in_no_grad:
+        raise GraphError(
+            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
+            "Make the view and the change both inside no_grad(), or both outside."
+        )
+
+
+def pointwise_inplace(op: PointwiseOp) -> Callable[..., Tensor]:
+    """Return op as a function that writes its result into its first operand."""
+
+    def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        operands, attributes = _bind(op, self, args, kwargs)
+        return run_inplace(op, self, operands, attributes)
+
+    dress(inplace, op)
+    inplace.__name__ = inplace.__qualname__ = f"{op.name}_"
+    inplace.__doc__ = f"In-place version of {op.name}: writes the result into this tensor and returns it."
+    return inplace
+
+
+def _bind(
+    op: PointwiseOp, target: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    values: dict[str, Any] = {}
+    positional = [p for p in op.parameters if p.kind is not p.KEYWORD_ONLY]
+    if len(args) + 1 > len(positional):
+        raise TypeError(f"{op.name}_() takes {len(positional) - 1} arguments, {len(args)} were given")
+    values.update(zip([p.name for p in positional], (target, *args), strict=False))
+    for name, value in kwargs.items():
+        if name in values or name not in (p.name for p in op.parameters):
+            raise TypeError(f"{op.name}_() got an unexpected or repeated argument {name!r}")
+        values[name] = value
+    for parameter in op.parameters:
+        if parameter.name not in values:
+            if parameter.default is parameter.empty:
+                raise TypeError(f"{op.name}_() is missing the argument {parameter.name!r}")
+            values[parameter.name] = parameter.default
+    return tuple(values[n] for n in op.tensors), tuple(values[n] for n in op.attributes)
+
+
+def run_inplace(
+    op: PointwiseOp, target: Tensor, operands: tuple[Any, ...], attributes: tuple[Any, ...]
+) -> Tensor:
+    """Write op(target, ...) into target, record it, and carry tangents."""
+    operands = tuple([_operand(operand) for operand in operands])
+    if NotImplemented in operands:
+        raise TypeError(f"{op.name}_(): expected Tensors or numbers, got {[type(o).__name__ for o in operands]}")
+    require_may_change(target)
+    compute = op.compute_dtype([*operands, *attributes] if attributes else operands)
+    result_dtype = bool_ if op.dtype == "bool" else compute
+    layout = target.layout
+    if not can_cast(result_dtype, layout.dtype):
+        raise DTypeError(
+            f"result type {result_dtype.name} can't be cast to the desired output type {layout.dtype.name}: "
+            f"{op.name}_ would lose values; use {op.name} and keep its result"
+        )
+    shape = broadcast_shapes(f"{op.name}_", [o.layout.shape for o in operands if isinstance(o, Tensor)])
+    if shape != layout.shape:
+        raise ShapeError(
+            f"output with shape {list(layout.shape)} doesn't match the broadcast shape {list(shape)}: "
+            f"{op.name}_ cannot grow the tensor that it writes into"
+        )
+    device = common_device(op, operands)
+    recording = _will_record(op, operands, layout)
+    # What a gradient needs of the old value must be kept: the memory is about to be written over.
+    kept = [_copy_of(o) if recording and o is target and op.gradient_needs_first else o for o in operands]
+    backend = backend_of(device.type)
+    arrays = []
+    for name, operand in zip(op.body_names, (*operands, *attributes), strict=True):
+        if name in op.body.used:
+            array = op._array(operand, name, compute, device, backend)
+            if isinstance(operand, Tensor) and operand is not target and _may_overlap(array, target.array):
+                array = backend.from_numpy(backend.to_numpy(array).copy(), device.index)
+            arrays.append(array)
+    if result_dtype is layout.dtype:
+        backend.pointwise(op.run_body, arrays, target.array)
+    else:
+        room = backend.empty(shape, result_dtype.numpy, device.index)
+        backend.pointwise(op.run_body, arrays, room)
+        backend.copy_into(target.array, room)
+    storage_of(target).bump()
+    if recording:
+        _record(op, target, kept, attributes)
+    if modes.special:
+        carry_pointwise(op, target, kept, attributes)
+    return target
+
+
+def _will_record(op: PointwiseOp, operands: Sequence[Any], layout: Any) -> bool:
+    if not tls.grad or not layout.dtype.is_floating_point:
+        return False
+    return any(isinstance(o, Tensor) and o.edge is not None for o in operands)
+
+
+def _copy_of(tensor: Tensor) -> Tensor:
+    backend = backend_of(tensor.layout.device.type)
+    array = backend.empty(tensor.layout.shape, tensor.layout.dtype.numpy, tensor.layout.device.index)
+    backend.copy_into(array, tensor.array)
+    copy = wrap(array, layout_of(array, tensor.layout.device))
+    copy.edge = tensor.edge
+    return copy
+
+
+def _may_overlap(array: Any, target: Any) -> bool:
+    if isinstance(array, np.ndarray) and isinstance(target, np.ndarray):
+        return array is not target and np.may_share_memory(array, target)
+    return False
+
+
+def _record(op: PointwiseOp, target: Tensor, operands: Sequence[Any], attributes: Sequence[Any]) -> None:
+    edges = tuple([o.edge if isinstance(o, Tensor) else None for o in operands])
+    edges = tuple([None if b is None else e for e, b in zip(edges, op.gradient_bodies, strict=True)])
+    node = op.nodes[1]()
+    node.seq, node.edges, node.hooks = next_sequence_number(), edges, None
+    node.layout = target.layout
+    compute = target.layout.dtype
+    tensors = [o if isinstance(o, Tensor) else _number_tensor(o, compute) for o in operands]
+    node.save(*tensors, *[as_operand(number, compute) for number in attributes], target)
+    set_history(target, node)
+
+
+def set_history(target: Tensor, node: Node) -> None:
+    """Let node be what made target's present value; bases and living views follow."""
+    extra = target.extra
+    base = None if extra is None else extra.base
+    if base is None:
+        base = target
+        target.edge = node
+    else:
+        assert extra is not None
+        base.edge = CopySlices(base, extra.replay, node)
+    storage = base.storage
+    if storage is None:
+        return
+    for view in storage.living_views():
+        if view.extra is not None and view.extra.base is base:
+            view.edge = replay(base, view.extra.replay).edge
+
+
+class CopySlices(Node):
+    """A base of which one view was changed in place: its gradient passes, but for that view's part."""
+
+    __slots__ = ("function", "steps")
+
+    def __init__(self, base: Tensor, steps: Any, function: Node) -> None:
+        self.seq = next_sequence_number()
+        self.function = function
+        self.steps = steps
+        self.layout = base.layout
+        self.hooks = None
+        self.edges = (base.edge, *function.edges[1:])
+
+    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the base's gradient with the view's part passed through the op, and the other inputs' gradients."""
+        layout = self.layout
+        backend = backend_of(layout.device.type)
+        result = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
+        backend.copy_into(result, g)
+        part = replay_array(result, layout.device, self.steps)
+        inner = backend.empty(tuple(part.shape), part.dtype, layout.device.index)
+        backend.copy_into(inner, part)
+        first, *others = self.function.apply(inner, keep)
+        backend.copy_into(part, np.zeros((), part.dtype) if first is None else first)
+        return (result, *others)
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the same as Tensors."""
+        result = OPS["clone"].public(g)
+        part = result
+        for op, attributes in self.steps:
+            part = op.general((part,), attributes)
+        first, *others = self.function.apply_recorded(OPS["clone"].public(part), keep)
+        part.copy_(0.0 if first is None else first)
+        return (result, *others)
+
+    def release(self) -> None:
+        """Forget what was saved."""
+        self.function.release()

@@ -1,0 +1,148 @@
+"""An op: one declaration, held in one table, from which everything else is read."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ..core.device import CPU, Device
+from ..core.errors import DeviceError
+from ..tensor.parameter import Parameter
+from ..tensor.tensor import Tensor
+
+PLAIN = frozenset({Tensor, Parameter})
+
+
+class Op:
+    """What every kind of op has: a name, the user's signature, its tensors and its attributes.
+
+    `tensors` are the names of parameters annotated Tensor; all others are attributes, handed on as they are. `general`
+    takes (operands, attributes, out) and returns the result; a kind of op provides it.
+    """
+
+    kind = "op"
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name = function.__name__
+        self.doc = inspect.getdoc(function) or ""
+        signature = inspect.signature(function)
+        self.parameters = tuple(signature.parameters.values())
+        self.tensors = tuple(p.name for p in self.parameters if _is_tensor(p.annotation))
+        self.attributes = tuple(p.name for p in self.parameters if p.name not in self.tensors)
+        self.module = function.__module__
+        self.has_out = True
+        self.public: Callable[..., Any] = _public_function(self)
+        self.has_inplace = False
+        self.sample: Callable[..., Any] | None = None
+        self.linear = False
+
+    def general(self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None) -> Any:
+        """Run the op the general way: check, offer to the tracer, run, record, carry tangents."""
+        raise NotImplementedError(self.name)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} op {self.name}>"
+
+    def samples(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        """Register the function that yields this op's sample calls for the table test."""
+        self.sample = make
+        return make
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.public(*args, **kwargs)
+
+
+OPS: dict[str, Op] = {}
+
+
+def register(op: Op) -> Op:
+    """Put op into the table. Two ops of one name are our mistake."""
+    assert op.name not in OPS, f"{op.name} is declared twice"
+    OPS[op.name] = op
+    return op
+
+
+def _is_tensor(annotation: Any) -> bool:
+    return re.fullmatch(r"Tensor( \| None)?", str(annotation)) is not None
+
+
+def _public_function(op: Op) -> Callable[..., Any]:
+    """Write the function that users call, with their signature, so that Python itself checks the call."""
+    names: dict[str, Any] = {"_op": op, "_general": lambda *args: finish(op, op.general(*args), args[0])}
+    parts, starred = [], False
+    for parameter in op.parameters:
+        text = parameter.name
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            text, starred = f"*{text}", True
+        elif parameter.kind is inspect.Parameter.KEYWORD_ONLY and not starred:
+            parts.append("*")
+            starred = True
+        if parameter.default is not inspect.Parameter.empty:
+            names[f"_default_{parameter.name}"] = parameter.default
+            text += f"=_default_{parameter.name}"
+        parts.append(text)
+    if op.has_out:
+        parts += ["out=None"] if starred else ["*", "out=None"]
+    tensors = "".join(f"{name}, " for name in op.tensors)
+    attributes = "".join(f"{name}, " for name in op.attributes)
+    source = (
+        f"def {op.name}({', '.join(parts)}):\n"
+        f"    return _general(({tensors}), ({attributes}), {'out' if op.has_out else 'None'})\n"
+    )
+    exec(compile(source, f"<fastdist op {op.name}>", "exec"), names)
+    public: Callable[..., Any] = names[op.name]
+    return dress(public, op)
+
+
+def dress(function: Callable[..., Any], op: Op) -> Callable[..., Any]:
+    """Give function the op's name and docstring."""
+    function.__name__ = function.__qualname__ = op.name
+    function.__doc__ = op.doc
+    function.__module__ = "fastdist"
+    return function
+
+
+def finish(op: Op, result: Any, operands: tuple[Any, ...]) -> Any:
+    """Turn the NotImplemented that an operator returns into the TypeError that a function raises."""
+    if result is NotImplemented:
+        given = ", ".join(type(operand).__name__ for operand in operands)
+        raise TypeError(
+            f"{op.name}(): argument types ({given}) are not supported; expected Tensors or numbers for "
+            f"({', '.join(op.tensors)})"
+        )
+    return result
+
+
+def common_device(op: Op, operands: tuple[Any, ...]) -> Device:
+    """Return the device on which the op runs. A 0-d CPU tensor may stand beside tensors of another device.
+
+    Raises  DeviceError for tensors on different devices
+    """
+    found = None
+    zero_d_only = True
+    for operand in operands:
+        if not isinstance(operand, Tensor):
+            continue
+        layout = operand.layout
+        if found is None or layout.device is found:
+            found = layout.device
+            zero_d_only = zero_d_only and not layout.shape
+        elif found is CPU and zero_d_only:
+            found, zero_d_only = layout.device, False
+        elif layout.device is not CPU or layout.shape:
+            _refuse(op, operands)
+    return found or CPU
+
+
+def _refuse(op: Op, operands: tuple[Any, ...]) -> Any:
+    places = [
+        f"{name} on {operand.layout.device}"
+        for name, operand in zip(op.tensors, operands, strict=False)
+        if isinstance(operand, Tensor)
+    ]
+    raise DeviceError(
+        "Expected all tensors to be on the same device, but found at least two devices: "
+        f"{op.name} was given {', '.join(places)}; move one with .to(device)"
+    )

@@ -1,0 +1,38 @@
+"""`out=`: a result written into a tensor that the caller gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..backends.backend import backend_of
+from ..core.errors import DTypeError, ShapeError
+from ..graph.modes import tls
+from ..tensor.storage import storage_of
+from ..tensor.tensor import Tensor
+from .op import Op
+from .promotion import can_cast
+
+
+def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> Tensor:
+    """Write result into out and return out.
+
+    Raises  RuntimeError when a gradient would be lost; ShapeError, DTypeError when out cannot hold the result
+    """
+    if tls.grad and any(isinstance(o, Tensor) and o.edge is not None for o in (*operands, out)):
+        raise RuntimeError(
+            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    if out.layout.shape != result.layout.shape:
+        raise ShapeError(
+            f"{op.name}: out has shape {out.layout.shape}, the result has {result.layout.shape}; give an out of that "
+            "shape"
+        )
+    if not can_cast(result.layout.dtype, out.layout.dtype):
+        raise DTypeError(
+            f"result type {result.layout.dtype.name} can't be cast to the desired output type {out.layout.dtype.name}"
+        )
+    backend_of(out.layout.device.type).copy_into(out.array, result.array)
+    storage_of(out).bump()
+    return out

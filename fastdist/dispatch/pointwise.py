@@ -1,0 +1,253 @@
+"""Pointwise ops: one scalar body, read by every backend and by autograd."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends.backend import backend_of
+from ..core import scalar
+from ..core.dtypes import DType, bool_
+from ..core.errors import DTypeError
+from ..core.scalar import Body
+from ..graph.modes import modes, tls
+from ..graph.node import next_sequence_number
+from ..tensor.layout import Layout
+from ..tensor.tensor import Tensor, layout_of, wrap
+from .broadcast import broadcast_shapes
+from .constants import as_operand
+from .derive import gradient_body, gradient_of, tensor_expression, with_defaults
+from .gradients import in_used_order, as_array
+from .op import Op, common_device, register
+from .output import write_out
+from .promotion import get_default_dtype, result_dtype
+from .tangents import carry_pointwise
+
+
+class PointwiseOp(Op):
+    """An op that is one scalar body.
+
+    `dtype` is one of: "same" (operands meet, the result keeps it), "floating" (integers and bool go to the default
+    dtype), "bool" (operands meet, the result is bool), "number" (as same, but not for bool), "integral"
+    """
+
+    kind = "pointwise"
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        body: str,
+        partials: Sequence[str | None],
+        dtype: str,
+        domain: Any,
+    ) -> None:
+        super().__init__(function)
+        self.number_names = self.attributes
+        self.body_names = (*self.tensors, *self.number_names)
+        self.body: Body = scalar.parse(body, self.body_names)
+        self.run_body = in_used_order(self.body)
+        self.dtype = dtype
+        self.domain = domain
+        names = (*self.body_names, "out")
+        self.partials = tuple(partials) if partials else (None,) * len(self.tensors)
+        assert len(self.partials) == len(self.tensors), f"{self.name}: one partial per tensor"
+        self.gradient_bodies = tuple(None if p is None else gradient_body(p, names) for p in self.partials)
+        self.differentiable = any(p is not None for p in self.partials)
+        # In place, the first operand's old value is written over: kept where any gradient asks for it.
+        self.gradient_needs_first = any(b is not None and self.tensors[0] in b.used for b in self.gradient_bodies)
+        self.node_name = f"{self.name.title().replace('_', '')}Backward0"
+        self._vjps: tuple[Any, ...] | None = None
+        self._nodes: tuple[Any, Any] | None = None
+        self.plain: PointwiseOp | None = self._with_defaults()
+
+    def _with_defaults(self) -> PointwiseOp | None:
+        """Return this op with its numbers at their defaults, which is what the fast closure runs.
+
+        None where a number has no default: the op then always goes the general way.
+        """
+        defaults = {p.name: p.default for p in self.parameters if p.name in self.attributes}
+        if not defaults:
+            return self
+        if not all(isinstance(value, int | float) for value in defaults.values()):
+            return None
+        plain = copy.copy(self)
+        plain.attributes = plain.number_names = ()
+        plain.body_names = self.tensors
+        plain.body = with_defaults(self.body, defaults)
+        plain.run_body = in_used_order(plain.body)
+        plain.gradient_bodies = tuple(
+            None if p is None else gradient_of(with_defaults(scalar.parse(p, (*self.body_names, "out", "g")), defaults))
+            for p in self.partials
+        )
+        plain.plain = plain
+        return plain
+
+    @property
+    def vjps(self) -> tuple[Any, ...]:
+        """One function of (inputs and numbers, out, g) per input; with a tangent as g they are the jvp."""
+        if self._vjps is None:
+            self._vjps = tuple(None if b is None else tensor_expression(b) for b in self.gradient_bodies)
+        return self._vjps
+
+    @property
+    def nodes(self) -> tuple[Any, Any]:
+        """The tiny and the general Node class."""
+        if self._nodes is None:
+            from .node_code import node_classes
+
+            self._nodes = node_classes(self)
+        return self._nodes
+
+    def small_gradient(self, i: int) -> Callable[..., Any]:
+        """Return the NumPy function of the gradient by input i, over the names its body uses."""
+        from ..kernels.cpu.pointwise import kernel_for
+
+        body = self.gradient_bodies[i]
+        assert body is not None
+        small: Callable[..., Any] = kernel_for(in_used_order(body)).small
+        return small
+
+    def compute_dtype(self, operands: Sequence[Any]) -> DType:
+        """Return the dtype in which the body is computed."""
+        if len(operands) == 1 and isinstance(operands[0], Tensor):
+            found = operands[0].layout.dtype
+        else:
+            found = result_dtype(operands)
+        if self.dtype == "floating" and not found.is_floating_point:
+            return get_default_dtype()
+        if self.dtype == "number" and found is bool_:
+            raise DTypeError(
+                f"{self.name}: bool tensors have no arithmetic of this kind; use logical_* or bitwise_* ops, or cast "
+                "with .to(fastdist.int64)"
+            )
+        if self.dtype == "integral" and found.is_floating_point:
+            raise DTypeError(f"{self.name}: expected integer or bool tensors, got {found.name}")
+        return found
+
+    def general(self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None) -> Any:
+        """Check, offer to the tracer, run, record a Node, carry tangents."""
+        operands = tuple([_operand(operand) for operand in operands])
+        if NotImplemented in operands or not any(isinstance(o, Tensor) for o in operands):
+            return NotImplemented
+        compute = self.compute_dtype([*operands, *attributes] if attributes else operands)
+        device = common_device(self, operands)
+        shape = broadcast_shapes(self.name, [o.layout.shape for o in operands if isinstance(o, Tensor)])
+        result = self._run(operands, attributes, compute, device, shape)
+        if out is not None:
+            return write_out(self, out, result, operands)
+        self._record(result, operands, attributes)
+        if modes.special:
+            carry_pointwise(self, result, operands, attributes)
+        return result
+
+    def _run(
+        self, operands: Sequence[Any], attributes: Sequence[Any], compute: DType, device: Any, shape: Any
+    ) -> Tensor:
+        backend = backend_of(device.type)
+        arrays = []
+        for name, operand in zip(self.body_names, (*operands, *attributes), strict=True):
+            if name in self.body.used:
+                arrays.append(self._array(operand, name, compute, device, backend))
+        dtype = bool_ if self.dtype == "bool" else compute
+        array = empty_like_operands(backend, operands, dtype, device, shape)
+        backend.pointwise(self.run_body, arrays, array)
+        result = wrap(array, layout_of(array, device))
+        self._remember_plan(operands, result)
+        return result
+
+    def _array(self, operand: Any, name: str, compute: DType, device: Any, backend: Any) -> Any:
+        if not isinstance(operand, Tensor):
+            return as_operand(operand, compute)
+        array = operand.array
+        if name == "condition":
+            if operand.layout.dtype is not bool_:
+                raise DTypeError(f"{self.name}: expected condition to be a boolean tensor, got {operand.dtype.name}")
+            return array
+        if operand.layout.device is not device:
+            array = np.asarray(array)  # 0-d and on the CPU: goes by value
+            return array.astype(compute.numpy)
+        return as_array(backend, array, compute.numpy, device.index) if array.dtype != bool else (
+            array if compute is bool_ else _cast(backend, array, compute, device)
+        )
+
+    def _remember_plan(self, operands: Sequence[Any], result: Tensor) -> None:
+        """Let the fast closure know the result's layout for this pair of layouts next time."""
+        if len(operands) != 2 or not result.layout.tiny:
+            return
+        a, b = operands
+        if isinstance(a, Tensor) and isinstance(b, Tensor):
+            la, lb, lr = a.layout, b.layout, result.layout
+            if la.dtype is lr.dtype is lb.dtype and la.device is lb.device and la.contiguous and lb.contiguous:
+                la.plans.remember(lb, lr)
+
+    def _record(self, result: Tensor, operands: Sequence[Any], attributes: Sequence[Any]) -> None:
+        if not self.differentiable or not result.layout.dtype.is_floating_point:
+            return
+        edges = tuple([o.edge if isinstance(o, Tensor) else None for o in operands])
+        edges = tuple([None if b is None else e for e, b in zip(edges, self.gradient_bodies, strict=True)])
+        if not any(edge is not None for edge in edges) or modes.grad_off and not tls.grad:
+            return
+        node = self.nodes[1]()
+        node.seq = next_sequence_number()
+        node.edges = edges
+        node.hooks = None
+        node.layout = result.layout
+        compute = result.layout.dtype
+        tensors = [o if isinstance(o, Tensor) else _number_tensor(o, compute) for o in operands]
+        node.save(*tensors, *[as_operand(number, compute) for number in attributes], result)
+        result.edge = node
+
+
+def _operand(value: Any) -> Any:
+    if isinstance(value, Tensor | bool | int | float):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        if isinstance(value, np.generic):
+            return value.item()
+        return wrap(value, layout_of(value))
+    return NotImplemented
+
+
+def _number_tensor(value: Any, dtype: DType) -> Tensor:
+    array = as_operand(value, dtype)
+    return wrap(array, layout_of(array))
+
+
+def _cast(backend: Any, array: Any, dtype: DType, device: Any) -> Any:
+    out = backend.empty(tuple(array.shape), dtype.numpy, device.index)
+    backend.copy_into(out, array)
+    return out
+
+
+def empty_like_operands(backend: Any, operands: Sequence[Any], dtype: DType, device: Any, shape: Any) -> Any:
+    """Return room for a result, its axes in the order in which the first operand of that shape walks them.
+
+    A transposed operand gives a transposed result, as in PyTorch, so that the next op reads memory in order.
+    """
+    for operand in operands:
+        if isinstance(operand, Tensor) and operand.layout.shape == shape:
+            layout: Layout = operand.layout
+            if layout.contiguous:
+                break
+            order = sorted(range(len(shape)), key=lambda i: -layout.strides[i])
+            if any(layout.strides[i] <= 0 for i in order):
+                break
+            packed = backend.empty(tuple(shape[i] for i in order), dtype.numpy, device.index)
+            return packed.transpose(tuple(order.index(i) for i in range(len(shape))))
+    return backend.empty(shape, dtype.numpy, device.index)
+
+
+def pointwise(
+    body: str, partials: Sequence[str | None] = (), *, dtype: str = "same", domain: Any = None
+) -> Callable[[Callable[..., Any]], PointwiseOp]:
+    """Declare a pointwise op: the decorated function gives name, signature and docstring."""
+
+    def declare(function: Callable[..., Any]) -> PointwiseOp:
+        op = PointwiseOp(function, body, partials, dtype, domain)
+        register(op)
+        return op
+
+    return declare

@@ -1,0 +1,88 @@
+"""Which dtype operands meet in, by PyTorch's three priorities: tensors with axes, 0-d tensors, Python numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core import dtypes
+from ..core.dtypes import DType, bool_, float32, float64, int64, promote
+from ..core.errors import DTypeError
+from ..tensor.tensor import Tensor
+
+
+class _Default:
+    __slots__ = ("dtype",)
+
+    def __init__(self) -> None:
+        self.dtype = float32
+
+
+_default = _Default()
+
+
+def get_default_dtype() -> DType:
+    """Return the dtype of Python floats and of factories without dtype=."""
+    return _default.dtype
+
+
+def set_default_dtype(dtype: DType) -> None:
+    """Make float16, float32 or float64 the default dtype, process-wide.
+
+    Raises  TypeError for a dtype that is not floating
+    """
+    if not isinstance(dtype, DType) or not dtype.is_floating_point:
+        raise DTypeError(f"only floating-point types are supported as the default type, got {dtype!r}")
+    _default.dtype = dtype
+
+
+def dtype_of_number(value: Any) -> DType:
+    """Return the dtype that a Python or NumPy number brings to an op."""
+    if isinstance(value, bool):
+        return bool_
+    if isinstance(value, int):
+        return int64
+    if isinstance(value, float):
+        return _default.dtype
+    if hasattr(value, "dtype"):
+        found = dtypes.from_numpy(value.dtype)
+        return _default.dtype if found is float64 else found
+    raise DTypeError(f"expected a number, got {type(value).__name__} {value!r}")
+
+
+def result_dtype(operands: Sequence[Any]) -> DType:
+    """Return the dtype in which tensors and numbers meet.
+
+    A 0-d tensor or a number counts only where it is of a higher kind (bool < integer < floating) than what has axes.
+    """
+    with_axes = zero_d = numbers = None
+    for operand in operands:
+        if isinstance(operand, Tensor):
+            dtype = operand.layout.dtype
+            if operand.layout.shape:
+                with_axes = dtype if with_axes is None else promote(with_axes, dtype)
+            else:
+                zero_d = dtype if zero_d is None else promote(zero_d, dtype)
+        else:
+            dtype = dtype_of_number(operand)
+            numbers = dtype if numbers is None else promote(numbers, dtype)
+    found = _combine(_combine(with_axes, zero_d), numbers)
+    assert found is not None, "an op without operands has no dtype"
+    return found
+
+
+def _combine(higher: DType | None, lower: DType | None) -> DType | None:
+    if higher is None or lower is None:
+        return lower if higher is None else higher
+    if higher.is_floating_point:
+        return higher
+    if higher is bool_ or lower.is_floating_point:
+        return promote(higher, lower)
+    return higher
+
+
+def can_cast(from_: DType, to: DType) -> bool:
+    """Return whether PyTorch lets a result of one dtype be stored in the other: never down a kind."""
+    if from_.is_floating_point and not to.is_floating_point:
+        return False
+    return from_ is bool_ or to is not bool_

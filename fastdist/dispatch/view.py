@@ -1,0 +1,113 @@
+"""Ops whose result shares the input's memory."""
+
+from __future__ import annotations
+
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..backends.backend import backend_of
+from ..graph.accumulate_grad import extra_of
+from ..graph.modes import modes, tls
+from ..tensor.storage import storage_of
+from ..tensor.tensor import Extra, Tensor, layout_of, wrap
+from .op import register
+from .structured import StructuredOp
+
+
+class ViewOp(StructuredOp):
+    """An op that gives another view of the same bytes; linear, so its tangent is the view of the tangent.
+
+    `@op.array` registers the function (backend, array, *attributes) -> array, a view for every backend.
+    """
+
+    kind = "view"
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function, kernel="", linear=True, has_out=False)
+        self._array: Callable[..., Any] | None = None
+        self._prepare: Callable[..., tuple[Any, ...]] | None = None
+
+    def array(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Register how a raw array is viewed."""
+        self._array = function
+        return function
+
+    def prepare(self, function: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+        """Register the check that turns the user's arguments (input, *attributes) into canonical attributes."""
+        self._prepare = function
+        return function
+
+    def view_array(self, array: Any, device: Any, attributes: Sequence[Any]) -> Any:
+        """Return the view of a raw array."""
+        assert self._array is not None, f"{self.name} has no array function"
+        return self._array(backend_of(device.type), array, *attributes)
+
+    def general(self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None) -> Any:
+        """Check, offer to the tracer, run, record a Node, carry tangents."""
+        (input,) = operands
+        if not isinstance(input, Tensor):
+            return NotImplemented
+        if self._prepare is not None:
+            attributes = self._prepare(input, *attributes)
+        device = input.layout.device
+        array = self.view_array(input.array, device, attributes)
+        result = wrap(array, layout_of(array, device))
+        result.storage = storage_of(input)
+        self.record(result, operands, attributes, None)
+        self._remember(input, result, attributes)
+        if modes.special:
+            self.carry_tangents(result, operands, attributes, None)
+        return result
+
+    def _remember(self, input: Tensor, result: Tensor, attributes: tuple[Any, ...]) -> None:
+        extra = result.extra = Extra()
+        step = (self, attributes)
+        of = input.extra
+        if of is not None and of.base is not None:
+            extra.base, extra.replay = of.base, (*of.replay, step)
+        else:
+            extra.base, extra.replay = input, (step,)
+        if tls.grad:
+            assert result.storage is not None
+            result.storage.add_view(result)
+        else:
+            extra.made_in_no_grad = True
+
+
+def detach(input: Tensor) -> Tensor:
+    """Return the same memory outside of any graph."""
+    out = wrap(input.array, input.layout)
+    out.storage = storage_of(input)
+    if modes.special and input.extra is not None and input.extra.tangents is not None:
+        # As in PyTorch, detach leaves the reverse graph, not the forward levels.
+        extra_of(out).tangents = input.extra.tangents
+    return out
+
+
+def view(function: Callable[..., Any]) -> ViewOp:
+    """Declare a view op: the decorated function gives name, signature and docstring."""
+    op = ViewOp(function)
+    register(op)
+    return op
+
+
+def replay(tensor: Tensor, steps: Sequence[tuple[Any, tuple[Any, ...]]]) -> Tensor:
+    """Return the view that steps make of tensor."""
+    for op, attributes in steps:
+        array = op.view_array(tensor.array, tensor.layout.device, attributes)
+        result = wrap(array, layout_of(array, tensor.layout.device))
+        result.storage = storage_of(tensor)
+        op.record(result, (tensor,), attributes, None)
+        tensor = result
+    return tensor
+
+
+def replay_array(array: Any, device: Any, steps: Sequence[tuple[Any, tuple[Any, ...]]]) -> Any:
+    """Return the view that steps make of a raw array."""
+    for op, attributes in steps:
+        array = op.view_array(array, device, attributes)
+    return array
+
+
+

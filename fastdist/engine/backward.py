@@ -1,0 +1,150 @@
+"""From the user's roots to a pass: checks, first gradients, and the choice between the inline loop and the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends.backend import backend_of
+from ..core.errors import GraphError, ShapeError
+from ..graph.modes import modes, set_grad_mode, tls
+from ..graph.node import node_of, output_number
+from ..tensor.tensor import Tensor, layout_of, wrap
+from . import inline
+
+
+def backward(
+    tensors: Sequence[Tensor],
+    grad_tensors: Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Sequence[Tensor] | None = None,
+) -> None:
+    """Add the gradients of tensors into the leaves' `.grad`.
+
+    Thread  runs in the calling thread; Nodes of a device on that device's thread, for which it waits
+    Raises  RuntimeError for roots without a graph, or that need a gradient and got none
+    """
+    roots = _roots(tensors, grad_tensors, create_graph)
+    keep = create_graph if retain_graph is None else retain_graph
+    if inputs is None and not create_graph and not modes.special and not modes_engine.always:
+        edges = [edge for edge, _ in roots]
+        shared, on_cpu = inline.plan(edges)
+        if on_cpu:
+            _run_inline(roots, shared, keep)
+            return
+    from .engine import engine
+
+    captures = None if inputs is None else _capture_edges(inputs)
+    engine().execute(
+        roots, keep=keep, create_graph=create_graph, inputs=captures, accumulate=True
+    )
+
+
+def grad(
+    outputs: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    grad_outputs: Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients of outputs with respect to inputs, without touching any `.grad`.
+
+    Raises  RuntimeError for an input that does not require grad, or (unless allow_unused) that no output depends on
+    """
+    roots = _roots(outputs, grad_outputs, create_graph)
+    keep = create_graph if retain_graph is None else retain_graph
+    from .engine import engine
+
+    found = engine().execute(
+        roots, keep=keep, create_graph=create_graph, inputs=_capture_edges(inputs), accumulate=False
+    )
+    result: list[Tensor | None] = []
+    for input, g in zip(inputs, found, strict=True):
+        if g is None and not allow_unused:
+            raise GraphError(
+                "One of the differentiated Tensors appears to not have been used in the graph. "
+                f"Set allow_unused=True if this is the desired behavior: an input of shape {input.layout.shape} has "
+                "no path to the outputs"
+            )
+        result.append(g)
+    return tuple(result)
+
+
+class _EngineChoice:
+    """Lets tests send every pass through the engine, to hold it against the inline loop."""
+
+    __slots__ = ("always",)
+
+    def __init__(self) -> None:
+        self.always = False
+
+
+modes_engine = _EngineChoice()
+
+
+def _run_inline(roots: list[tuple[Any, Tensor]], shared: Any, keep: bool) -> None:
+    before = tls.grad
+    set_grad_mode(False)
+    try:
+        inline.run([(edge, g.array) for edge, g in roots], shared, keep)
+    finally:
+        set_grad_mode(before)
+
+
+def _roots(
+    tensors: Sequence[Tensor], grad_tensors: Sequence[Tensor | None] | None, create_graph: bool
+) -> list[tuple[Any, Tensor]]:
+    if grad_tensors is None:
+        grad_tensors = (None,) * len(tensors)
+    if len(grad_tensors) != len(tensors):
+        raise GraphError(f"got {len(tensors)} tensors and {len(grad_tensors)} gradients")
+    roots = []
+    for i, (tensor, g) in enumerate(zip(tensors, grad_tensors, strict=True)):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"element {i} of tensors is {type(tensor).__name__}; expected a Tensor")
+        if tensor.edge is None:
+            raise GraphError(
+                f"element {i} of tensors does not require grad and does not have a grad_fn"
+            )
+        roots.append((tensor.edge, _root_gradient(tensor, g, create_graph)))
+    return roots
+
+
+def _root_gradient(tensor: Tensor, g: Tensor | None, create_graph: bool) -> Tensor:
+    layout = tensor.layout
+    if g is None:
+        if layout.numel != 1:
+            raise GraphError(
+                "grad can be implicitly created only for scalar outputs: "
+                f"this one has shape {layout.shape}; give backward a gradient of that shape"
+            )
+        ones = np.ones(layout.shape, layout.dtype.numpy)
+        array = backend_of(layout.device.type).from_numpy(ones, layout.device.index)
+        return wrap(array, layout_of(array, layout.device))
+    if not isinstance(g, Tensor):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+    if g.layout.shape != layout.shape:
+        raise ShapeError(
+            f"Mismatch in shape: grad_output has a shape of {g.layout.shape} and output has a shape of {layout.shape}."
+        )
+    if g.layout.dtype is not layout.dtype or g.layout.device is not layout.device:
+        raise GraphError(
+            f"grad_output is {g.layout.dtype.name} on {g.layout.device}; the output is {layout.dtype.name} on "
+            f"{layout.device}"
+        )
+    return g if create_graph else wrap(g.array, g.layout)
+
+
+def _capture_edges(inputs: Sequence[Tensor]) -> list[tuple[Any, int]]:
+    captures = []
+    for i, input in enumerate(inputs):
+        if not isinstance(input, Tensor):
+            raise TypeError(f"element {i} of inputs is {type(input).__name__}; expected a Tensor")
+        if input.edge is None:
+            raise GraphError("One of the differentiated Tensors does not require grad")
+        captures.append((node_of(input.edge), output_number(input.edge)))
+    return captures

@@ -1,0 +1,105 @@
+"""Hooks on their way through a pass: on a Node's output gradients before it runs, on what it returned after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..graph.node import Node
+from ..tensor.tensor import Tensor, layout_of, wrap
+
+
+def _device(node: Node, i: int) -> Any:
+    layout = node.layout[i] if node.layout.__class__ is tuple else node.layout
+    return layout.device
+
+
+def _tensors(node: Node, grads: tuple[Any, ...]) -> list[Any]:
+    return [
+        g if g is None or isinstance(g, Tensor) else wrap(g, layout_of(g, _device(node, i)))
+        for i, g in enumerate(grads)
+    ]
+
+
+def run_pre_hooks(node: Node, g: Any) -> Any:
+    """Return the gradient (or tuple of them) that tensor hooks, retain_grad and prehooks leave of g.
+
+    Note    takes raw arrays or Tensors and gives back the same kind; order as in PyTorch: tensor hooks in the order in
+            which they were registered, then retain_grad, then the Node's prehooks
+    """
+    hooks = node.hooks
+    assert hooks is not None
+    many = g.__class__ is tuple
+    grads = g if many else (g,)
+    raw = not any(isinstance(one, Tensor) for one in grads)
+    tensors = _tensors(node, grads)
+    for output_nr, by_id in hooks.tensor.items():
+        for hook in tuple(by_id.values()):
+            if tensors[output_nr] is not None:
+                _replace(tensors, output_nr, hook(tensors[output_nr]), node)
+    for output_nr, keep in hooks.retains.items():
+        keep(tensors[output_nr])
+    for hook in tuple(hooks.pre.values()):
+        result = hook(tuple(tensors))
+        if result is not None:
+            result = result if isinstance(result, tuple | list) else (result,)
+            for i, new in enumerate(result):
+                if new is not None:
+                    _replace(tensors, i, new, node)
+    if raw:
+        tensors = [None if t is None else t.array for t in tensors]
+    return tuple(tensors) if many else tensors[0]
+
+
+def _replace(tensors: list[Any], i: int, new: Any, node: Node) -> None:
+    if new is None:
+        return
+    if not isinstance(new, Tensor):
+        raise TypeError(f"a hook of {node.name()} returned {type(new).__name__}; expected a Tensor or None")
+    old = tensors[i]
+    if old is not None and (new.layout.shape != old.layout.shape or new.layout.device is not old.layout.device):
+        raise RuntimeError(
+            f"hook has changed the size of value: a hook of {node.name()} got a gradient of shape {old.layout.shape} "
+            f"on {old.layout.device} and returned {new.layout.shape} on {new.layout.device}"
+        )
+    if old is not None and new.layout.dtype is not old.layout.dtype:
+        raise RuntimeError(
+            f"hook has changed the type of value: a hook of {node.name()} got {old.layout.dtype.name} and returned "
+            f"{new.layout.dtype.name}"
+        )
+    tensors[i] = new
+
+
+def run_post_hooks(node: Node, grads: tuple[Any, ...], g: Any) -> tuple[Any, ...]:
+    """Return what the Node's post hooks (grad_inputs, grad_outputs) -> grad_inputs leave of grads."""
+    hooks = node.hooks
+    if hooks is None or not hooks.post:
+        return grads
+    outputs = g if g.__class__ is tuple else (g,)
+    seen_outputs = tuple(_tensors(node, outputs))
+    raw = not any(isinstance(one, Tensor) for one in grads)
+    tensors: list[Any] = [
+        x if x is None or isinstance(x, Tensor) else wrap(x, layout_of(x, _edge_device(node, i)))
+        for i, x in enumerate(grads)
+    ]
+    for hook in tuple(hooks.post.values()):
+        result = hook(tuple(tensors), seen_outputs)
+        if result is not None:
+            result = result if isinstance(result, tuple | list) else (result,)
+            if len(result) != len(tensors):
+                raise RuntimeError(
+                    f"a hook of {node.name()} returned {len(result)} gradients; expected {len(tensors)}"
+                )
+            for i, new in enumerate(result):
+                _replace(tensors, i, new, node)
+    if raw:
+        return tuple([None if t is None else t.array for t in tensors])
+    return tuple(tensors)
+
+
+def _edge_device(node: Node, i: int) -> Any:
+    from ..graph.node import node_of, output_number
+
+    edge = node.edges[i]
+    if edge is None:
+        return _device(node, 0)
+    return _device(node_of(edge), output_number(edge))

@@ -1,0 +1,172 @@
+"""The local CPU pass: one loop in the calling thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush, heappushpop
+from typing import Any
+
+import numpy as np
+
+from ..backends.backend import backend_of
+from ..graph.accumulate_grad import AccumulateGrad
+from ..graph.node import Edge, Node, node_of
+from ..kernels.cpu.silence import silent
+from ..tensor.tensor import wrap
+from .hooks import run_post_hooks, run_pre_hooks
+
+
+def plan(roots: Sequence[Any]) -> tuple[dict[Node, int] | None, bool]:
+    """Return how many users each Node with more than one has, and whether the whole graph lives on the CPU.
+
+    Note    a Node that is an Edge's target always counts as shared: its gradients come output by output
+    """
+    shared: dict[Node, int] = {}
+    seen: set[Node] = set()
+    on_cpu = True
+    stack: list[Node] = []
+    for edge in roots:
+        node = node_of(edge)
+        if node in seen or edge.__class__ is Edge or len(roots) > 1:
+            shared[node] = shared.get(node, 1 if node in seen else 0) + 1
+        if node not in seen:
+            seen.add(node)
+            stack.append(node)
+    add = seen.add
+    while stack:
+        node = stack.pop()
+        for edge in node.edges:
+            if edge is None:
+                continue
+            if edge.__class__ is Edge:
+                edge = edge.node
+                shared[edge] = shared.get(edge, 1 if edge in seen else 0) + 1
+            elif edge in seen:
+                shared[edge] = shared.get(edge, 1) + 1
+                continue
+            if edge in seen:
+                continue
+            add(edge)
+            if edge.__class__ is not AccumulateGrad:
+                stack.append(edge)
+                if on_cpu and not is_cpu(edge):
+                    on_cpu = False
+            elif on_cpu and edge.layout.device.index is not None:
+                on_cpu = False
+    on_cpu = on_cpu and all(is_cpu(node_of(edge)) for edge in roots)
+    return shared, on_cpu
+
+
+def is_cpu(node: Node) -> bool:
+    """Return whether a Node runs on the CPU."""
+    layout = node.layout
+    if layout.__class__ is tuple:
+        return all(part is None or part.device.index is None for part in layout)
+    return layout is None or layout.device.index is None
+
+
+def run(roots: Sequence[tuple[Any, Any]], shared: dict[Node, int], keep: bool) -> None:
+    """Run the pass from (edge, gradient array) roots, deepest Node first.
+
+    Note    gradients are raw arrays; only a sum that the pass itself made is added to in place
+    """
+    sums: dict[Node, Any] = {}
+    mine: set[Node] = set()
+    ready: list[Any] = []
+    add_into = backend_of("cpu").add_into
+    for edge, g in roots:
+        _arrive(edge, g, False, shared, sums, mine, ready, add_into)
+    while ready:
+        node, g = heappop(ready)[1:]
+        while node is not None:
+            hooks = node.hooks
+            if hooks is not None:
+                g = run_pre_hooks(node, g)
+            grads = node.apply(g, keep)
+            if hooks is not None:
+                grads = run_post_hooks(node, grads, g)
+            fresh = node.fresh and hooks is None
+            next_node: Any = None
+            next_g: Any = None
+            for edge, g in zip(node.edges, grads):  # noqa: B905 (strict costs, apply is ours)
+                if edge is None:
+                    continue
+                if edge.__class__ is Edge or edge in shared:
+                    _arrive(edge, g, fresh, shared, sums, mine, ready, add_into)
+                elif edge.__class__ is AccumulateGrad:
+                    if g is not None:
+                        deliver(edge, g, fresh)
+                elif next_node is None:
+                    next_node, next_g = edge, g
+                else:
+                    heappush(ready, (-edge.seq, edge, g))
+            if next_node is None:
+                break
+            if ready:
+                node, g = heappushpop(ready, (-next_node.seq, next_node, next_g))[1:]
+            else:
+                node, g = next_node, next_g
+
+
+def _arrive(
+    edge: Any, g: Any, fresh: bool, shared: dict[Node, int], sums: dict[Node, Any], mine: set[Node], ready: Any, add_into: Any
+) -> None:
+    """Take one of several gradients of a Node; when the last is there, the Node is ready."""
+    if edge.__class__ is Edge:
+        _arrive_at_output(edge, g, shared, sums, ready)
+        return
+    if edge in sums:
+        have = sums.pop(edge)
+        if g is None:
+            g = have
+        elif have is not None:
+            if edge in mine:
+                add_into(have, g)
+                g = have
+            else:
+                g = _sum(have, g)
+                mine.add(edge)
+    elif fresh and g is not None and g.flags.owndata:
+        mine.add(edge)
+    left = shared.get(edge, 1) - 1
+    shared[edge] = left
+    if left:
+        sums[edge] = g
+    elif edge.__class__ is AccumulateGrad:
+        if g is not None:
+            deliver(edge, g, edge in mine)
+    else:
+        heappush(ready, (-edge.seq, edge, g))
+
+
+def _arrive_at_output(edge: Edge, g: Any, shared: dict[Node, int], sums: dict[Node, Any], ready: Any) -> None:
+    node = edge.node
+    slots = sums.get(node)
+    if slots is None:
+        slots = sums[node] = [None] * node.num_outputs
+    have = slots[edge.output_nr]
+    if g is not None:
+        slots[edge.output_nr] = g if have is None else _sum(have, g)
+    left = shared[node] = shared[node] - 1
+    if not left:
+        del sums[node]
+        heappush(ready, (-node.seq, node, tuple(slots)))
+
+
+@silent
+def _sum(a: Any, b: Any) -> Any:
+    total = a + b
+    # NumPy turns 0-d sums into scalars, which have no memory to add into.
+    return total if total.__class__ is np.ndarray else np.asarray(total)
+
+
+def deliver(edge: AccumulateGrad, g: Any, fresh: bool) -> None:
+    """Give a leaf its gradient, past its hooks."""
+    if edge.hooks is not None:
+        g = run_pre_hooks(edge, g)
+        if g is None:
+            return
+        fresh = False
+    edge.accumulate(g, fresh)
+    if edge.hooks is not None:
+        run_post_hooks(edge, (), wrap(g, edge.layout))

@@ -1,0 +1,164 @@
+"""The end of the line: the Node of a leaf, which adds gradients into `.grad`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, ClassVar
+from weakref import ref
+
+import numpy as np
+
+from ..backends.backend import backend_of
+from ..tensor.layout import Layout
+from ..tensor.storage import storage_of
+from ..tensor.tensor import Extra, Tensor, layout_of, wrap
+from .modes import set_grad_mode, tls
+from .node import Hooks, Node, RemovableHandle
+
+_LAST = 1 << 62  # deeper than any Node: a leaf's gradient is added as soon as it is there
+
+
+class AccumulateGrad(Node):
+    """Adds into the `.grad` of one leaf.
+
+    Holds `.grad`, the hooks, and the leaf's array, layout, storage and class, but the Tensor only weakly: hooks and
+    `.grad` must outlive a handle that the user dropped, and a cycle leaf -> edge -> leaf would keep every leaf for the
+    garbage collector.
+
+    Thread  any; `lock` guards `grad`
+    """
+
+    __slots__ = ("_variable", "array", "cls", "grad", "lock", "post_accumulate", "storage")
+    is_accumulate: ClassVar[bool] = True
+
+    def __init__(self, leaf: Tensor) -> None:
+        self.seq = _LAST
+        self.edges = ()
+        self.hooks = None
+        self.layout: Layout = leaf.layout
+        self.array = leaf.array
+        self.storage = leaf.storage
+        self.cls = leaf.__class__
+        self.grad: Tensor | None = None
+        self.lock = threading.Lock()
+        self.post_accumulate: dict[int, Callable[[Tensor], None]] | None = None
+        self._variable = ref(leaf)
+
+    def name(self) -> str:
+        """Return the name that `next_functions` shows."""
+        return "AccumulateGrad"
+
+    @property
+    def variable(self) -> Tensor:
+        """The leaf; made anew around the same array if the user's handle is gone."""
+        leaf = self._variable()
+        if leaf is None:
+            with self.lock:
+                leaf = self._variable()
+                if leaf is None:
+                    leaf = object.__new__(self.cls)
+                    leaf.array, leaf.layout, leaf.storage = self.array, self.layout, self.storage
+                    leaf.edge, leaf.extra = self, None
+                    self._variable = ref(leaf)
+        return leaf
+
+    def attach(self, leaf: Tensor) -> None:
+        """Become the edge of leaf again, after requires_grad_ or a change of its data."""
+        self.array, self.layout, self.storage = leaf.array, leaf.layout, leaf.storage
+        self._variable = ref(leaf)
+        leaf.edge = self
+
+    def accumulate(self, g: Any, fresh: bool) -> None:
+        """Add a raw array into `.grad`; one that is fresh may be kept, any other is copied."""
+        with self.lock:
+            grad = self.grad
+            if grad is None:
+                backend = backend_of(self.layout.device.type)
+                layout = self.layout
+                if not (fresh and layout.contiguous and _is_dense(g, layout)):
+                    kept = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
+                    backend.copy_into(kept, g)
+                    g = kept
+                    layout = layout if layout.contiguous else layout.with_shape(layout.shape)
+                self.grad = wrap(g, layout)
+            elif grad.edge is None:
+                # In place, as PyTorch does with grad mode off: who holds `.grad` sees the sum grow.
+                backend_of(self.layout.device.type).add_into(grad.array, g)
+                if grad.storage is not None:
+                    grad.storage.bump()
+            else:
+                self.grad = _add(grad, wrap(g, self.layout.with_shape(self.layout.shape)))
+        if self.post_accumulate:
+            self._run_post_accumulate()
+
+    def accumulate_recorded(self, g: Tensor) -> None:
+        """Add a Tensor that has a history of its own, out of place (create_graph)."""
+        with self.lock:
+            self.grad = g if self.grad is None else _add(self.grad, g)
+        if self.post_accumulate:
+            self._run_post_accumulate()
+
+    def _run_post_accumulate(self) -> None:
+        for hook in tuple((self.post_accumulate or {}).values()):
+            hook(self.variable)
+
+    def register_post_accumulate_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
+        """Call hook(leaf) each time after its `.grad` was added to."""
+        if self.post_accumulate is None:
+            self.post_accumulate = {}
+        return RemovableHandle(self.post_accumulate, hook)
+
+
+def _is_dense(g: Any, layout: Layout) -> bool:
+    if g.__class__ is np.ndarray:
+        return bool(g.flags.c_contiguous)
+    return layout_of(g, layout.device) is layout
+
+
+def _add(a: Tensor, b: Tensor) -> Tensor:
+    before = tls.grad
+    set_grad_mode(True)
+    try:
+        total: Tensor = a + b  # type: ignore[operator]
+    finally:
+        set_grad_mode(before)
+    return total
+
+
+def accumulator_of(tensor: Tensor) -> AccumulateGrad:
+    """Return the leaf's AccumulateGrad, taking it out of its freezer or making it now."""
+    edge = tensor.edge
+    if edge is not None:
+        if not edge.is_accumulate:
+            raise RuntimeError(f"{edge.name()} made this tensor; only a leaf has an AccumulateGrad")
+        return edge  # type: ignore[no-any-return]
+    extra = tensor.extra
+    if extra is not None and extra.frozen is not None:
+        accumulator: AccumulateGrad = extra.frozen
+        extra.frozen = None
+        accumulator.attach(tensor)
+        return accumulator
+    accumulator = AccumulateGrad(tensor)
+    if extra is not None and extra.grad is not None:
+        accumulator.grad, extra.grad = extra.grad, None
+    tensor.edge = accumulator
+    return accumulator
+
+
+def freeze(tensor: Tensor) -> None:
+    """Take a leaf out of the graph; its `.grad` and hooks wait for its return."""
+    accumulator = tensor.edge
+    tensor.edge = None
+    if accumulator is not None:
+        extra_of(tensor).frozen = accumulator
+
+
+def extra_of(tensor: Tensor) -> Extra:
+    """Return the tensor's Extra, made now if it had none."""
+    if tensor.extra is None:
+        tensor.extra = Extra()
+    return tensor.extra
+
+
+__all__ = ["AccumulateGrad", "Hooks", "accumulator_of", "extra_of", "freeze", "storage_of"]

@@ -1,0 +1,336 @@
+"""Tangents of tensors, and the levels of forward mode that they live and die with."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+from weakref import WeakSet
+
+from ..core.errors import GraphError
+from .modes import count_special
+
+# Order of locks: _levels_lock, a level's and a ForwardGrad's are never held together; each guards
+# the few lines around it. Tangents are let go of outside all of them, since with a tangent may die
+# tensors that have tangents themselves.
+
+# Note [Levels and their order]
+# A level that is opened here has an index, its depth in the one stack of this process; the mirror
+# of another worker's level has a global id and stands in no stack. A tensor may have tangents at
+# levels of both kinds. What is computed at a level may depend on levels outside of it and not the
+# other way round, so levels need an order in which the inner one comes later. Depth is none: a
+# mirror has no depth, and depths are used again. The order of creation in this process is one: a
+# level made while others are open is inside of them, or has nothing to do with them. A mirror that
+# stands inside another one of the same owner must be made after it.
+
+
+class ForwardADLevel:
+    """One run of forward mode: knows who has a tangent of it, and takes those away at its end.
+
+    Compares by Note [Levels and their order].
+
+    Thread  any; only opening and releasing need the user's order
+    Source  PyTorch, torch/csrc/autograd/forward_grad.h
+    """
+
+    __slots__ = (
+        "__weakref__", "_grads", "_grads_lock", "_holders", "_released", "global_id", "idx",
+        "opener", "order",
+    )  # fmt: skip
+
+    def __init__(self, idx: int | None, global_id: int | None = None) -> None:
+        self.idx = idx
+        self.global_id = global_id
+        self.order = next(_orders)
+        self.opener = threading.get_ident()
+        # Guards the four below. Re-entered where a finalizer touches tangents.
+        self._grads_lock = threading.RLock()
+        self._grads: WeakSet[ForwardGrad] = WeakSet()
+        self._holders = 0
+        self._released = False
+
+    @staticmethod
+    def get_next_idx() -> int:
+        """Open a level inside all those open here, and return its index: how many there were."""
+        # Counted before it can be found: an op that misses the count would drop a tangent.
+        count_special(1)
+        with _levels_lock:
+            level = ForwardADLevel(len(_stack))
+            _stack.append(level)
+        assert level.idx is not None
+        return level.idx
+
+    @staticmethod
+    def release_idx(idx: int) -> None:
+        """End the innermost level, whose index this must be; its tangents are gone afterwards.
+
+        Raises  GraphError if another level was opened last
+        """
+        with _levels_lock:
+            if idx != len(_stack) - 1 or idx < 0:
+                raise GraphError(
+                    "Exiting a forward AD level that is not the last that was created is not "
+                    "support. Ensure they are released in the reverse order they were created. "
+                    f"Given was level {idx!r}, of {len(_stack)} open ones"
+                )
+            level = _stack.pop()
+            if level.global_id is not None:
+                _by_global_id.pop(level.global_id, None)
+        level._release()
+
+    @staticmethod
+    def get_by_idx(idx: int) -> ForwardADLevel:
+        """Return the open level of an index.
+
+        Raises  GraphError if there is none
+        """
+        level = ForwardADLevel.try_get_by_idx(idx)
+        if level is None:
+            raise GraphError(f"{_INVALID} It is {idx!r}, and {len(_stack)} levels are open")
+        return level
+
+    @staticmethod
+    def try_get_by_idx(idx: int) -> ForwardADLevel | None:
+        """Return the open level of an index, None if there is none."""
+        with _levels_lock:
+            return _stack[idx] if 0 <= idx < len(_stack) else None
+
+    @staticmethod
+    def count() -> int:
+        """Return how many levels are open here, mirrors aside."""
+        return len(_stack)
+
+    @staticmethod
+    def get_or_create_mirror(global_id: int) -> ForwardADLevel:
+        """Return the level of a global id: one of ours, or the mirror of another worker's."""
+        level = _by_global_id.get(global_id)
+        if level is not None:
+            return level
+        count_special(1)
+        with _levels_lock:
+            level = _by_global_id.get(global_id)
+            made = level is None
+            if level is None:
+                level = _by_global_id[global_id] = ForwardADLevel(None, global_id)
+        if not made:
+            count_special(-1)
+        return level
+
+    @staticmethod
+    def try_get_by_global_id(global_id: int) -> ForwardADLevel | None:
+        """Return the level of a global id, ours or a mirror; None if it is over or never came."""
+        return _by_global_id.get(global_id)
+
+    @staticmethod
+    def release_mirror(global_id: int) -> bool:
+        """End a mirror, in any order; say whether it was there."""
+        with _levels_lock:
+            level = _by_global_id.get(global_id)
+            if level is None or not level.is_mirror:
+                return False
+            del _by_global_id[global_id]
+        level._release()
+        return True
+
+    @staticmethod
+    def current() -> ForwardADLevel | None:
+        """Return the innermost level as the calling thread sees it, None if there is none.
+
+        Note    a thread that works for a remote caller sees the caller's level and those that it
+                opened itself since; any other thread sees the level opened last in this process
+        """
+        adopted = _thread.adopted
+        with _levels_lock:
+            if adopted is None:
+                return _stack[-1] if _stack else None
+            mine = threading.get_ident()
+            for level in reversed(_stack):
+                if level.opener == mine and adopted.order < level.order:
+                    return level
+        return adopted
+
+    @property
+    def is_mirror(self) -> bool:
+        """Whether this stands for a level of another worker."""
+        return self.idx is None
+
+    def get_or_assign_global_id(self, next_id: Callable[[], int]) -> int:
+        """Return the id by which other workers know this level; asks next_id for it once."""
+        if self.global_id is None:
+            fresh = next_id()
+            with _levels_lock:
+                if self.global_id is None:
+                    self.global_id = fresh
+                    _by_global_id[fresh] = self
+        return self.global_id
+
+    def insert(self, grad: ForwardGrad) -> None:
+        """Note that grad has a tangent of this level."""
+        with self._grads_lock:
+            self._grads.add(grad)
+
+    def erase(self, grad: ForwardGrad) -> None:
+        """Forget grad, which need not be known."""
+        with self._grads_lock:
+            self._grads.discard(grad)
+
+    def __len__(self) -> int:
+        """Return how many living tensors have a tangent of this level."""
+        with self._grads_lock:
+            return len(self._grads)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __lt__(self, other: ForwardADLevel) -> bool:
+        return self.order < other.order
+
+    def __repr__(self) -> str:
+        if self.is_mirror:
+            return f"<mirror of forward AD level {self.global_id}>"
+        return f"<forward AD level {self.idx}>"
+
+    def _hold(self) -> None:
+        """Put the end off until _let_go.
+
+        Raises  GraphError if the level is over
+        """
+        with self._grads_lock:
+            if self._released:
+                raise GraphError(f"{_INVALID} It is {self!r}")
+            self._holders += 1
+
+    def _let_go(self) -> None:
+        with self._grads_lock:
+            self._holders -= 1
+            over = self._released and not self._holders
+        if over:
+            self._end()
+
+    def _release(self) -> None:
+        with self._grads_lock:
+            self._released = True
+            over = not self._holders
+        # While somebody registers, the last to let go ends the level, and no tangent is left over.
+        if over:
+            self._end()
+
+    def _end(self) -> None:
+        with self._grads_lock:
+            grads = list(self._grads)
+            self._grads.clear()
+        for grad in grads:
+            grad.reset(self, update_level=False)
+        # Last, for the same reason that opening counts first.
+        count_special(-1)
+
+
+class ForwardGrad:
+    """The tangents of one tensor, level by level; dies with it.
+
+    Levels are given as an index, or as a level where mirrors may be meant.
+
+    Thread  any
+    Source  PyTorch, torch/csrc/autograd/forward_grad.h
+    """
+
+    __slots__ = ("__weakref__", "_content", "_content_lock")
+
+    def __init__(self) -> None:
+        # Guards _content.
+        self._content_lock = threading.Lock()
+        self._content: dict[ForwardADLevel, Any] = {}
+
+    def set_value(self, value: Any, level: int | ForwardADLevel) -> None:
+        """Store a tangent, unless there is one at this level already.
+
+        Raises  GraphError if the level is over
+        """
+        at = ForwardADLevel.get_by_idx(level) if isinstance(level, int) else level
+        at._hold()
+        try:
+            at.insert(self)
+            with self._content_lock:
+                self._content.setdefault(at, value)
+        finally:
+            at._let_go()
+
+    def value(self, level: int | ForwardADLevel) -> Any:
+        """Return the tangent at level, None if there is none."""
+        at = _try_resolve(level)
+        if at is None:
+            return None
+        with self._content_lock:
+            return self._content.get(at)
+
+    def contains(self, level: int | ForwardADLevel) -> bool:
+        """Return whether there is a tangent at level."""
+        at = _try_resolve(level)
+        with self._content_lock:
+            return at in self._content
+
+    def empty(self) -> bool:
+        """Return whether there is no tangent at all."""
+        return not self._content
+
+    def levels(self) -> tuple[ForwardADLevel, ...]:
+        """Return the levels at which there is a tangent, outermost first."""
+        with self._content_lock:
+            return tuple(sorted(self._content))
+
+    def reset(self, level: int | ForwardADLevel, *, update_level: bool = True) -> None:
+        """Remove the tangent at level.
+
+        Raises  AssertionError if there is none; not where the level itself asks (update_level
+                False), for the owner may have been quicker
+        """
+        if isinstance(level, int):
+            level = ForwardADLevel.get_by_idx(level)
+        if update_level:
+            level.erase(self)
+        with self._content_lock:
+            there = level in self._content
+            # Kept until the lock is free: with the tangent may die what has tangents itself.
+            tangent = self._content.pop(level, None)
+        del tangent
+        if update_level and not there:
+            raise AssertionError(f"Resetting a non-existent level. This is {level!r}")
+
+    def clear(self) -> None:
+        """Remove all tangents; the owner does so when it ends before its levels do."""
+        with self._content_lock:
+            content, self._content = self._content, {}
+        for level in content:
+            level.erase(self)
+
+
+@contextmanager
+def adopt(level: ForwardADLevel | None) -> Iterator[None]:
+    """Let this thread see a remote caller's level as the current one; None ends that."""
+    previous, _thread.adopted = _thread.adopted, level
+    try:
+        yield
+    finally:
+        _thread.adopted = previous
+
+
+class _Thread(threading.local):
+    adopted: ForwardADLevel | None = None
+
+
+_INVALID: Final = (
+    "Trying to access a forward AD level with an invalid index. "
+    "This index was either not created or is already deleted."
+)
+_orders = itertools.count()
+_thread = _Thread()
+# Guards the two below.
+_levels_lock = threading.RLock()
+_stack: Final[list[ForwardADLevel]] = []
+_by_global_id: Final[dict[int, ForwardADLevel]] = {}
+
+
+def _try_resolve(level: int | ForwardADLevel) -> ForwardADLevel | None:
+    return ForwardADLevel.try_get_by_idx(level) if isinstance(level, int) else level

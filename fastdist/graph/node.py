@@ -1,0 +1,166 @@
+"""One recorded operation, and the edges by which gradients find their way back."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
+
+from ..core.errors import GraphError, VersionError
+from ..tensor.layout import Layout
+from ..tensor.tensor import Tensor
+
+# Unique and growing: the deepest Node has the highest number, and heaps never compare two Nodes.
+next_sequence_number: Callable[[], int] = itertools.count().__next__
+
+
+class Hooks:
+    """Hooks of one Node: on its outputs' gradients before it runs, and on what it returned after.
+
+    Each list is a dict id -> function, so that a removed hook leaves the others in order.
+    """
+
+    __slots__ = ("post", "pre", "retains", "tensor")
+
+    def __init__(self) -> None:
+        self.tensor: dict[int, dict[int, Callable[..., Any]]] = {}  # output_nr -> hooks of that tensor
+        self.retains: dict[int, Callable[[Tensor | None], None]] = {}  # output_nr -> keep .grad
+        self.pre: dict[int, Callable[..., Any]] = {}
+        self.post: dict[int, Callable[..., Any]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.tensor or self.retains or self.pre or self.post)
+
+
+class RemovableHandle:
+    """Takes a hook away again: `remove()`, or as a context manager at the end of the block."""
+
+    __slots__ = ("_hooks", "id")
+    _next_id: ClassVar[Callable[[], int]] = itertools.count().__next__
+
+    def __init__(self, hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
+        self._hooks = hooks
+        self.id = RemovableHandle._next_id()
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        """Take the hook away; again is harmless."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+class Node:
+    """An operation of the graph. `apply` turns the gradient of its output into those of its inputs.
+
+    A subclass with one output implements `apply(g)` on raw arrays and `apply_recorded(g)` on Tensors; one with several
+    outputs (`num_outputs > 1`) takes and gives tuples, with None for undefined gradients.
+
+    Note    `layout` is the output's (for several outputs: a tuple); `fresh` says that apply returns arrays that nobody
+            else holds, so that a gradient may be taken over instead of copied
+    Thread  built by the recording thread; run by one engine thread at a time for a pass, several passes may overlap
+    """
+
+    __slots__ = ("__weakref__", "edges", "hooks", "layout", "seq")
+    is_accumulate: ClassVar[bool] = False
+    fresh: ClassVar[bool] = False
+    num_outputs: int = 1
+    edges: tuple[Any, ...]
+    hooks: Hooks | None
+    layout: Any
+    seq: int
+
+    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the gradients of the inputs, as raw arrays; forget what was saved unless keep."""
+        raise NotImplementedError(type(self).__name__)
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the gradients of the inputs as Tensors, recording how they were made."""
+        raise NotImplementedError(type(self).__name__)
+
+    def release(self) -> None:
+        """Forget what was saved."""
+
+    def name(self) -> str:
+        """Return the name that `grad_fn` shows."""
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The functions that this one's gradients go to, each with the number of its output."""
+        return tuple((node_of(edge), output_number(edge)) for edge in self.edges)
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict of the user's own, kept as long as this Node is."""
+        return _metadata.setdefault(self, {})
+
+    def _hooks(self) -> Hooks:
+        if self.hooks is None:
+            self.hooks = Hooks()
+        return self.hooks
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(grad_inputs, grad_outputs) after this Node ran; what it returns replaces grad_inputs."""
+        return RemovableHandle(self._hooks().post, hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(grad_outputs) before this Node runs; what it returns replaces grad_outputs."""
+        return RemovableHandle(self._hooks().pre, hook)
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+class Edge:
+    """One output of a Node that has several."""
+
+    __slots__ = ("node", "output_nr")
+    is_accumulate = False
+
+    def __init__(self, node: Node, output_nr: int) -> None:
+        self.node = node
+        self.output_nr = output_nr
+
+    def name(self) -> str:
+        """Return the Node's name."""
+        return self.node.name()
+
+
+def node_of(edge: Any) -> Any:
+    """Return the Node (or AccumulateGrad, or None) that an edge leads to."""
+    return edge.node if edge.__class__ is Edge else edge
+
+
+def output_number(edge: Any) -> int:
+    """Return which output of its Node the edge is."""
+    return edge.output_nr if edge.__class__ is Edge else 0
+
+
+# The users' dicts, outside of the Nodes: almost none has one, and they go when their Node goes.
+_metadata: WeakKeyDictionary[Node, dict[Any, Any]] = WeakKeyDictionary()
+
+
+def raise_released(node: Node) -> Any:
+    """Raise PyTorch's error for a second pass through a graph whose saved tensors are gone."""
+    raise GraphError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+        f"been freed): {node.name()} freed them when .backward() or autograd.grad() went through it. "
+        "Specify retain_graph=True if you need to go through the graph a second time or to access saved tensors after "
+        "calling backward."
+    )
+
+
+def raise_changed(node: Node, saved: Tensor | None, layout: Layout, expected: int, found: int) -> Any:
+    """Raise PyTorch's error for a saved tensor that was changed in place."""
+    kind = f"[{layout.dtype.name} of shape {layout.shape}]"
+    raise VersionError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"{kind}, which {node.name()} saved, is at version {found}; expected version {expected} instead. "
+        "Use the out-of-place form of the operation that changed it, or change a clone()."
+    )

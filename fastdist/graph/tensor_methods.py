@@ -1,0 +1,179 @@
+"""What recording means to a Tensor: requires_grad, grad, grad_fn, hooks. Attached to TensorMethods at import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.errors import GraphError, ShapeError
+from ..tensor.methods import TensorMethods
+from ..tensor.tensor import Tensor
+from .accumulate_grad import AccumulateGrad, accumulator_of, extra_of, freeze
+from .node import Node, RemovableHandle, node_of, output_number
+
+
+def _requires_grad(self: Tensor) -> bool:
+    """Whether gradients are wanted for this tensor."""
+    return self.edge is not None
+
+
+def _set_requires_grad(self: Tensor, value: bool) -> None:
+    requires_grad_(self, value)
+
+
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Ask for gradients of this leaf, or no longer; return the tensor.
+
+    Raises  RuntimeError for a tensor that an op made, or one whose dtype is not floating
+    """
+    edge = self.edge
+    if requires_grad:
+        if edge is None:
+            if not self.layout.dtype.is_floating_point:
+                raise RuntimeError(
+                    "only Tensors of floating point and complex dtype can require gradients, "
+                    f"got {self.layout.dtype.name}"
+                )
+            accumulator_of(self)
+    elif edge is not None:
+        if not edge.is_accumulate:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in "
+                "a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+            )
+        freeze(self)
+    return self
+
+
+def _is_leaf(self: Tensor) -> bool:
+    """Whether no recorded op made this tensor."""
+    return self.edge is None or self.edge.is_accumulate
+
+
+def _grad_fn(self: Tensor) -> Node | None:
+    """The Node that made this tensor; None for leaves."""
+    edge = self.edge
+    return None if edge is None or edge.is_accumulate else node_of(edge)
+
+
+def _output_nr(self: Tensor) -> int:
+    """Which output of its grad_fn this tensor is."""
+    return output_number(self.edge)
+
+
+def _grad(self: Tensor) -> Tensor | None:
+    """The gradient that backward added up for this leaf (or retained result); None before the first."""
+    edge = self.edge
+    if edge.__class__ is AccumulateGrad:
+        grad: Tensor | None = edge.grad
+        return grad
+    extra = self.extra
+    if extra is None:
+        return None
+    return extra.frozen.grad if extra.frozen is not None else extra.grad
+
+
+def _set_grad(self: Tensor, grad: Tensor | None) -> None:
+    if grad is not None:
+        if not isinstance(grad, Tensor):
+            raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(grad).__name__}")
+        if grad is self:
+            raise RuntimeError("can't assign Tensor as its own grad")
+        if grad.layout.shape != self.layout.shape:
+            raise ShapeError(
+                f"assigned grad has shape {grad.layout.shape}, but the tensor has {self.layout.shape}"
+            )
+        if grad.layout.dtype is not self.layout.dtype or grad.layout.device is not self.layout.device:
+            raise RuntimeError(
+                f"assigned grad is {grad.layout.dtype.name} on {grad.layout.device}, but the tensor is "
+                f"{self.layout.dtype.name} on {self.layout.device}"
+            )
+    edge = self.edge
+    if edge.__class__ is AccumulateGrad:
+        edge.grad = grad
+    elif self.extra is not None and self.extra.frozen is not None:
+        self.extra.frozen.grad = grad
+    elif grad is not None or self.extra is not None:
+        extra_of(self).grad = grad
+
+
+def retain_grad(self: Tensor) -> None:
+    """Keep this result's gradient in `.grad` after backward.
+
+    Raises  RuntimeError for a tensor that does not require grad
+    """
+    if self.edge is None:
+        raise GraphError("can't retain_grad on Tensor that has requires_grad=False")
+    if self.edge.is_accumulate:
+        return
+    extra = extra_of(self)
+
+    def keep(grad: Tensor | None) -> None:
+        if grad is not None:
+            extra.grad = grad if extra.grad is None else extra.grad + grad  # type: ignore[operator]
+
+    node = node_of(self.edge)
+    node._hooks().retains[output_number(self.edge)] = keep
+
+
+def _retains_grad(self: Tensor) -> bool:
+    """Whether retain_grad was called on this result."""
+    edge = self.edge
+    if edge is None or edge.is_accumulate:
+        return False
+    hooks = node_of(edge).hooks
+    return hooks is not None and output_number(edge) in hooks.retains
+
+
+def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+    """Call hook(grad) each time this tensor's gradient is there; a Tensor that it returns takes its place.
+
+    Raises  RuntimeError for a tensor that does not require grad
+    """
+    if self.edge is None:
+        raise GraphError("cannot register a hook on a tensor that doesn't require gradient")
+    hooks = node_of(self.edge)._hooks().tensor
+    return RemovableHandle(hooks.setdefault(output_number(self.edge), {}), hook)
+
+
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
+    """Call hook(tensor) each time after this leaf's `.grad` was added to.
+
+    Raises  RuntimeError for a tensor that is not a leaf that requires grad
+    """
+    edge = self.edge
+    if edge.__class__ is not AccumulateGrad:
+        raise GraphError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    return edge.register_post_accumulate_hook(hook)  # type: ignore[no-any-return]
+
+
+def _is_view(self: Tensor) -> bool:
+    """Whether this tensor is a view of another."""
+    return self.extra is not None and self.extra.base is not None
+
+
+def _base(self: Tensor) -> Tensor | None:
+    """The tensor that this one is a view of."""
+    return None if self.extra is None else self.extra.base
+
+
+def attach() -> None:
+    """Hang these on Tensor."""
+    for name, method in (
+        ("requires_grad_", requires_grad_),
+        ("retain_grad", retain_grad),
+        ("register_hook", register_hook),
+        ("register_post_accumulate_grad_hook", register_post_accumulate_grad_hook),
+        ("_is_view", _is_view),
+        ("requires_grad", property(_requires_grad, _set_requires_grad)),
+        ("grad", property(_grad, _set_grad, lambda self: _set_grad(self, None))),
+        ("is_leaf", property(_is_leaf)),
+        ("grad_fn", property(_grad_fn)),
+        ("output_nr", property(_output_nr)),
+        ("retains_grad", property(_retains_grad)),
+        ("_base", property(_base)),
+    ):
+        setattr(TensorMethods, name, method)
+
+
+attach()

@@ -1,0 +1,1 @@
+"""The names that users type: every op as a function, as a Tensor method and as an operator."""

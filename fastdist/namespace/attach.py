@@ -1,0 +1,97 @@
+"""Hangs the ops on Tensor: methods, operators and in-place twins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..dispatch import fast, fast_structured
+from ..dispatch.inplace import pointwise_inplace
+from ..dispatch.op import OPS, dress
+from ..dispatch.pointwise import PointwiseOp
+from ..dispatch.structured import StructuredOp
+from ..kernels.cpu.pointwise import kernel_for
+from ..tensor.methods import TensorMethods
+
+# op -> (operator, operator with the operands swapped, in-place operator)
+OPERATORS = {
+    "add": ("__add__", "__radd__", "__iadd__"),
+    "sub": ("__sub__", "__rsub__", "__isub__"),
+    "mul": ("__mul__", "__rmul__", "__imul__"),
+    "div": ("__truediv__", "__rtruediv__", "__itruediv__"),
+    "floor_divide": ("__floordiv__", "__rfloordiv__", "__ifloordiv__"),
+    "remainder": ("__mod__", "__rmod__", "__imod__"),
+    "pow": ("__pow__", "__rpow__", "__ipow__"),
+    "eq": ("__eq__", None, None),
+    "ne": ("__ne__", None, None),
+    "lt": ("__lt__", None, None),
+    "le": ("__le__", None, None),
+    "gt": ("__gt__", None, None),
+    "ge": ("__ge__", None, None),
+    "bitwise_and": ("__and__", "__rand__", "__iand__"),
+    "bitwise_or": ("__or__", "__ror__", "__ior__"),
+    "bitwise_xor": ("__xor__", "__rxor__", "__ixor__"),
+}
+UNARY_OPERATORS = {"neg": "__neg__", "abs": "__abs__", "bitwise_not": "__invert__"}
+
+
+def fast_functions(op: PointwiseOp) -> tuple[Callable[..., Any], Callable[..., Any] | None] | None:
+    """Return the op's fast closure and its swapped twin; None for ops that always go the general way.
+
+    """
+    plain = op.plain
+    if plain is None or plain.dtype == "integral":
+        return None
+    kernel = kernel_for(plain.run_body).small
+    if len(op.tensors) == 1:
+        return fast.unary(plain, kernel), None
+    if len(op.tensors) == 2 and plain.run_body.names == op.tensors:
+        return fast.binary(plain, kernel)
+    return None
+
+
+def attach_pointwise(op: PointwiseOp) -> None:
+    """Give one pointwise op its public function, method, operators and in-place twin."""
+    closures = fast_functions(op)
+    if closures is not None:
+        forward, swapped = closures
+        op.fast = forward
+        op.public = fast.public_of(op, forward)
+        if op.name in UNARY_OPERATORS:
+            setattr(TensorMethods, UNARY_OPERATORS[op.name], forward)
+        names = OPERATORS.get(op.name)
+        if names is not None:
+            setattr(TensorMethods, names[0], forward)
+            if names[1]:
+                setattr(TensorMethods, names[1], swapped)
+    setattr(TensorMethods, op.name, op.public)
+    if op.tensors[0] == "input":
+        inplace = pointwise_inplace(op)
+        setattr(TensorMethods, f"{op.name}_", inplace)
+        names = OPERATORS.get(op.name)
+        if names is not None and names[2]:
+            setattr(TensorMethods, names[2], inplace)
+
+
+def attach_structured() -> None:
+    """Put the closures of the matrix product and the sum in the place of their general functions."""
+    product = OPS["matmul"]
+    assert isinstance(product, StructuredOp)
+    matmul = fast_structured.fast_matmul(product)
+    product.public = TensorMethods.matmul = fast.public_of(product, matmul)  # type: ignore[attr-defined]
+    TensorMethods.__matmul__ = matmul  # type: ignore[attr-defined]
+    TensorMethods.__rmatmul__ = lambda self, other: matmul(other, self)  # type: ignore[attr-defined]
+    total = OPS["sum"]
+    assert isinstance(total, StructuredOp)
+    total.public = dress(fast_structured.fast_sum(total, total.public), total)
+    TensorMethods.sum = total.public  # type: ignore[attr-defined]
+
+
+def attach_all() -> None:
+    """Attach every op of the table."""
+    for op in OPS.values():
+        if isinstance(op, PointwiseOp):
+            attach_pointwise(op)
+        else:
+            setattr(TensorMethods, op.name, op.public)
+    attach_structured()

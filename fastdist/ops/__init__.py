@@ -1,0 +1,1 @@
+"""The catalogue: every op, declared once, a file per family."""

@@ -1,0 +1,143 @@
+"""Copies: clone, contiguous, to another dtype or device, and the adjoints of views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backends.backend import backend_of
+from ..core import dtypes
+from ..core.device import Device
+from ..core.dtypes import DType
+from ..core.errors import ShapeError
+from ..dispatch.broadcast import axes_to_sum
+from ..dispatch.structured import Plan, StructuredOp, structured
+from ..tensor.layout import Layout, Shape
+from ..tensor.tensor import Tensor, layout_of, wrap
+
+
+@structured("copying.cast", linear=True, has_out=False)
+def clone(input: Tensor) -> Tensor:
+    """Return a copy that gradients flow through."""
+
+
+@clone.plan
+def _(input: Tensor) -> Plan:
+    return Plan(input.layout.shape, input.layout.dtype)
+
+
+@clone.vjp("input")
+def _(g: Tensor) -> Tensor:
+    return g
+
+
+@structured("copying.cast", linear=True, has_out=False)
+def cast(input: Tensor, dtype: DType) -> Tensor:
+    """Return a copy in another dtype, converted as C does."""
+
+
+@cast.plan
+def _(input: Tensor, dtype: DType) -> Plan:
+    return Plan(input.layout.shape, dtype)
+
+
+@cast.vjp("input")
+def _(g: Tensor, input_layout: Layout) -> Tensor:
+    return to(g, input_layout.dtype)
+
+
+@structured("copying.place", linear=True, has_out=False)
+def place(input: Tensor, shape: Shape, index: Any) -> Tensor:
+    """Return zeros of shape with input at index: the adjoint of basic indexing."""
+
+
+@place.plan
+def _(input: Tensor, shape: Shape, index: Any) -> Plan:
+    return Plan(shape, input.layout.dtype, (index,))
+
+
+@place.vjp("input")
+def _(g: Tensor, index: Any) -> Tensor:
+    return g[index]
+
+
+class MoveOp(StructuredOp):
+    """Copies to another device; its gradient comes back."""
+
+    def general(self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None) -> Any:
+        (input,) = operands
+        (device,) = attributes
+        source, target = backend_of(input.layout.device.type), backend_of(device.type)
+        if source is target and source.type != "cpu":
+            array = target.empty(input.layout.shape, input.layout.dtype.numpy, device.index)
+            target.copy_into(array, input.array)
+        else:
+            # A backend's from_numpy copies, but the CPU's does not: to_numpy of a device has copied already.
+            array = target.from_numpy(source.to_numpy(input.array), device.index)
+        result = wrap(array, layout_of(array, device))
+        self.record(result, operands, attributes, None)
+        from ..graph.modes import modes
+
+        if modes.special:
+            self.carry_tangents(result, operands, attributes, None)
+        return result
+
+
+def _move(input: Tensor, device: Device) -> Tensor:
+    """Return a copy on another device."""
+
+
+move = MoveOp(_move, "", True, has_out=False)
+move.name = "move"
+
+
+@move.vjp("input")
+def _(g: Tensor, input_layout: Layout) -> Tensor:
+    return move.general((g,), (input_layout.device,))  # type: ignore[no-any-return]
+
+
+def contiguous(input: Tensor) -> Tensor:
+    """Return the tensor itself if its elements lie in C order, else a copy that does."""
+    return input if input.layout.contiguous else clone.general((input,), ())  # type: ignore[no-any-return]
+
+
+def to(input: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False) -> Tensor:
+    """Return the tensor in another dtype or on another device; itself if nothing changes.
+
+    Called as to(dtype), to(device), to(device, dtype) or to(other tensor)
+    """
+    for value in args:
+        if isinstance(value, Tensor):
+            dtype, device = value.layout.dtype, value.layout.device
+        elif isinstance(value, DType):
+            dtype = value
+        elif isinstance(value, bool):
+            copy = value
+        elif value is not None:
+            device = value
+    wanted = input.layout.device if device is None else Device(device)
+    result = input
+    if dtype is not None and dtype is not input.layout.dtype:
+        if not isinstance(dtype, dtypes.DType):
+            raise TypeError(f"to(): expected a dtype such as fastdist.float32, got {dtype!r}")
+        result = cast.general((result,), (dtype,))
+    if wanted is not result.layout.device:
+        result = move.general((result,), (wanted,))
+    return clone.general((result,), ()) if copy and result is input else result  # type: ignore[no-any-return]
+
+
+def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+    """Return the sum over the axes along which size would have to be broadcast to give input's shape.
+
+    Raises  RuntimeError if size does not broadcast to input's shape
+    """
+    target = size[0] if len(size) == 1 and not hasattr(size[0], "__index__") else size
+    target = tuple(target)
+    shape = input.layout.shape
+    if shape == target:
+        return input
+    lead = len(shape) - len(target)
+    if lead < 0 or any(n not in (1, shape[i + lead]) for i, n in enumerate(target)):
+        raise ShapeError(f"size {{{list(target)}}} is not expandable to size {{{list(shape)}}}.")
+    axes = axes_to_sum(shape, target)
+    result: Tensor = input.sum(axes) if axes else input  # type: ignore[attr-defined]
+    return result.reshape(target)  # type: ignore[attr-defined, no-any-return]

@@ -1,0 +1,213 @@
+"""Tensors out of nothing: from data, filled, ranges."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..backends.backend import backend_of
+from ..core import dtypes
+from ..core.device import CPU, Device
+from ..core.dtypes import DType, int64
+from ..core.errors import ShapeError
+from ..dispatch.promotion import dtype_of_number, get_default_dtype
+from ..tensor.layout import Shape
+from ..tensor.tensor import Tensor, layout_of, wrap
+
+
+def finish(array: np.ndarray[Any, Any], device: Any, requires_grad: bool) -> Tensor:
+    """Return a Tensor of a NumPy array that nobody else holds, on device."""
+    where = CPU if device is None else Device(device)
+    raw = backend_of(where.type).from_numpy(array, where.index)
+    out = wrap(raw, layout_of(raw, where))
+    if requires_grad:
+        out.requires_grad_()  # type: ignore[attr-defined]
+    return out
+
+
+def sizes_of(size: tuple[Any, ...]) -> Shape:
+    """Return the shape that zeros(2, 3), zeros((2, 3)) or zeros([2, 3]) asks for.
+
+    Raises  RuntimeError for a negative length
+    """
+    if len(size) == 1 and not hasattr(size[0], "__index__"):
+        size = tuple(size[0])
+    shape = tuple([n.__index__() for n in size])
+    if any(n < 0 for n in shape):
+        raise ShapeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+    return shape
+
+
+def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a new leaf with a copy of data: a number, nested lists of numbers, a NumPy array or a Tensor.
+
+    Dtype   Python floats -> the default dtype, integers -> int64, bools -> bool; arrays keep theirs
+    Raises  ValueError for lists of unequal length, TypeError for what is no number
+    """
+    if isinstance(data, Tensor):
+        array = np.array(data.to_numpy(), order="C")
+    elif isinstance(data, np.ndarray | np.generic):
+        array = np.array(data, order="C")
+    else:
+        array = _from_lists(data)
+        if dtype is None and array.dtype == np.float64:
+            array = array.astype(get_default_dtype().numpy)
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("="))
+    wanted = dtypes.from_numpy(array.dtype) if dtype is None else dtype
+    with np.errstate(all="ignore"):
+        array = array.astype(wanted.numpy, copy=False)
+    return finish(array, device, requires_grad)
+
+
+def _from_lists(data: Any) -> np.ndarray[Any, Any]:
+    if _contains_tensors(data):
+        data = _without_tensors(data)
+    try:
+        array = np.array(data)
+    except ValueError as error:
+        raise ValueError(
+            f"expected sequences of equal length at every depth, got {_short(data)}"
+        ) from error
+    if array.dtype == object or array.dtype.kind not in "bif":
+        if array.size == 0:
+            return array.astype(np.float64)
+        raise TypeError(f"tensor() takes numbers, got {_short(data)} of type {type(data).__name__}")
+    if array.size == 0 and not isinstance(data, np.ndarray):
+        return array.astype(np.float64)
+    return array.astype(np.int64) if array.dtype.kind == "i" else array
+
+
+def _contains_tensors(data: Any) -> bool:
+    while isinstance(data, list | tuple) and data:
+        if any(isinstance(one, Tensor) for one in data):
+            return True
+        data = data[0]
+    return False
+
+
+def _without_tensors(data: Any) -> Any:
+    if isinstance(data, Tensor):
+        return data.to_numpy()
+    return [_without_tensors(one) for one in data] if isinstance(data, list | tuple) else data
+
+
+def _short(data: Any) -> str:
+    text = repr(data)
+    return text if len(text) < 60 else text[:57] + "..."
+
+
+def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """Return data as a Tensor, sharing memory with a Tensor or CPU array of the right dtype."""
+    if isinstance(data, Tensor):
+        return data.to(dtype=dtype, device=device)  # type: ignore[attr-defined, no-any-return]
+    if isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtype.numpy):
+        if device is None or Device(device) is CPU:
+            return from_numpy(data)
+    return tensor(data, dtype=dtype, device=device)
+
+
+def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
+    """Return a Tensor that shares memory with a NumPy array.
+
+    Raises  TypeError for an array of another type, or of a dtype that fastdist does not have
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    return wrap(array, layout_of(array))
+
+
+def full(
+    size: Any, fill_value: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return a tensor of size filled with fill_value, in its dtype unless dtype is given."""
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    wanted = dtype or dtype_of_number(value)
+    with np.errstate(all="ignore"):
+        number = np.asarray(value).astype(wanted.numpy)
+    return finish(np.full(sizes_of((size,)), number, wanted.numpy), device, requires_grad)
+
+
+def zeros(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a tensor of zeros, in the default dtype unless dtype is given."""
+    wanted = dtype or get_default_dtype()
+    return finish(np.zeros(sizes_of(size), wanted.numpy), device, requires_grad)
+
+
+def ones(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a tensor of ones, in the default dtype unless dtype is given."""
+    wanted = dtype or get_default_dtype()
+    return finish(np.ones(sizes_of(size), wanted.numpy), device, requires_grad)
+
+
+def empty(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a tensor whose elements are whatever the memory held."""
+    wanted = dtype or get_default_dtype()
+    return finish(np.empty(sizes_of(size), wanted.numpy), device, requires_grad)
+
+
+def _like(input: Tensor, dtype: DType | None, device: Any) -> dict[str, Any]:
+    return {"dtype": dtype or input.layout.dtype, "device": input.layout.device if device is None else device}
+
+
+def zeros_like(input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return zeros of input's shape, dtype and device."""
+    return zeros(input.layout.shape, **_like(input, dtype, device), requires_grad=requires_grad)
+
+
+def ones_like(input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return ones of input's shape, dtype and device."""
+    return ones(input.layout.shape, **_like(input, dtype, device), requires_grad=requires_grad)
+
+
+def empty_like(input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return uninitialised memory of input's shape, dtype and device."""
+    return empty(input.layout.shape, **_like(input, dtype, device), requires_grad=requires_grad)
+
+
+def full_like(
+    input: Tensor, fill_value: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return fill_value in input's shape, dtype and device."""
+    return full(input.layout.shape, fill_value, **_like(input, dtype, device), requires_grad=requires_grad)
+
+
+def arange(
+    start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return start, start + step, ... up to but without end; arange(n) starts at 0.
+
+    Dtype   int64 if all are integers, else the default dtype
+    Raises  RuntimeError for a step of 0, or one that leads away from end
+    """
+    if end is None:
+        start, end = 0, start
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}")
+    whole = all(isinstance(value, int) for value in (start, end, step))
+    wanted = dtype or (int64 if whole else get_default_dtype())
+    count = max(math.ceil((end - start) / step), 0)
+    values = start + np.arange(count, dtype=np.int64 if whole else np.float64) * step
+    return finish(values.astype(wanted.numpy), device, requires_grad)
+
+
+def linspace(
+    start: float, end: float, steps: int, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return steps numbers from start to end, both included, equally far apart."""
+    wanted = dtype or get_default_dtype()
+    return finish(np.linspace(start, end, steps).astype(wanted.numpy), device, requires_grad)
+
+
+def eye(
+    n: int, m: int | None = None, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return an (n, m) matrix with ones on the diagonal; m = n unless given."""
+    wanted = dtype or get_default_dtype()
+    return finish(np.eye(n, m, dtype=wanted.numpy), device, requires_grad)
+
+

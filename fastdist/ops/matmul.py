@@ -1,0 +1,97 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.errors import DTypeError, ShapeError
+from ..dispatch.broadcast import broadcast_shapes
+from ..dispatch.structured import Plan, StructuredOp
+from ..tensor.tensor import Tensor
+from ..dispatch.op import register
+from ..dispatch.promotion import result_dtype
+
+
+class MatmulOp(StructuredOp):
+    """Products of matrices and batches of them; vectors become matrices and lose the extra axis afterwards."""
+
+    def general(self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None) -> Any:
+        input, other = operands
+        if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
+            return NotImplemented
+        if input.layout.shape and other.layout.shape:
+            row, column = len(input.layout.shape) == 1, len(other.layout.shape) == 1
+            if row or column:
+                _require_match(input, other)
+                a: Any = input.unsqueeze(0) if row else input  # type: ignore[attr-defined]
+                b: Any = other.unsqueeze(1) if column else other  # type: ignore[attr-defined]
+                result = super().general((a, b), ())
+                result = result.squeeze(-1) if column else result
+                result = result.squeeze(-2 if not column else -1) if row else result
+                if out is None:
+                    return result
+                from ..dispatch.output import write_out
+
+                return write_out(self, out, result, operands)
+        return super().general(operands, attributes, out)
+
+
+def _matmul(input: Tensor, other: Tensor) -> Tensor:
+    """Return the matrix product.
+
+    Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector is a row on the
+            left, a column on the right, and its axis is gone from the result
+    Raises  RuntimeError if the inner axes differ
+    """
+
+
+_matmul.__name__ = "matmul"
+matmul = MatmulOp(_matmul, "product.matmul", False, fresh=True)
+register(matmul)
+
+
+def _require_match(input: Tensor, other: Tensor) -> None:
+    a, b = input.layout.shape, other.layout.shape
+    if not a or not b:
+        raise ShapeError(
+            "both arguments to matmul need to be at least 1D, but they are "
+            f"{len(a)}D and {len(b)}D; use mul for numbers"
+        )
+    inner = b[-2] if len(b) > 1 else b[0]
+    if a[-1] != inner:
+        text = f"matmul: x is {a} and y is {b}; the last axis of x must equal the {'first' if len(b) < 3 else 'second last'} of y, {a[-1]} != {inner}"
+        if len(a) == 2 and len(b) == 2:
+            text = f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]}): {text}"
+        raise ShapeError(text)
+
+
+@matmul.plan
+def _(input: Tensor, other: Tensor) -> Plan:
+    _require_match(input, other)
+    a, b = input.layout, other.layout
+    if a.dtype is not b.dtype:
+        raise DTypeError(
+            f"expected m1 and m2 to have the same dtype, but got: {a.dtype.name} != {b.dtype.name}; cast one with .to()"
+        )
+    dtype = result_dtype((input, other))
+    batch = broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])
+    return Plan((*batch, a.shape[-2], b.shape[-1]), dtype)
+
+
+@matmul.vjp("input")
+def _(g: Tensor, other: Tensor) -> Tensor:
+    return matmul.public(g, other.transpose(-2, -1))  # type: ignore[attr-defined, no-any-return]
+
+
+@matmul.vjp("other")
+def _(g: Tensor, input: Tensor) -> Tensor:
+    return matmul.public(input.transpose(-2, -1), g)  # type: ignore[attr-defined, no-any-return]
+
+
+@matmul.jvp
+def _(input: Tensor, other: Tensor, input_t: Tensor | None, other_t: Tensor | None) -> Tensor | None:
+    left = None if input_t is None else matmul.public(input_t, other)
+    right = None if other_t is None else matmul.public(input, other_t)
+    if left is None or right is None:
+        return left if right is None else right
+    return left + right  # type: ignore[operator, no-any-return]

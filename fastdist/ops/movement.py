@@ -1,0 +1,273 @@
+"""Views: the same bytes under another shape or order of axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.errors import ShapeError
+from ..dispatch.rules import normalize_axis
+from ..dispatch.view import view as view_op
+from ..tensor.layout import Layout, Shape, count_elements
+from ..tensor.tensor import Tensor
+
+
+def canonical_sizes(name: str, sizes: Any, numel: int) -> Shape:
+    """Return sizes as a tuple, with the one -1 worked out.
+
+    Raises  RuntimeError if the sizes do not hold numel elements
+    """
+    if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
+        sizes = sizes[0]
+    shape = [size.__index__() for size in sizes]
+    known = count_elements(tuple(n for n in shape if n != -1))
+    free = shape.count(-1)
+    if free > 1:
+        raise ShapeError(f"only one dimension can be inferred: {name} got sizes {tuple(shape)}")
+    if any(n < -1 for n in shape):
+        raise ShapeError(f"invalid shape dimension {min(shape)}: {name} got sizes {tuple(shape)}")
+    if free:
+        if known == 0:
+            raise ShapeError(
+                f"cannot reshape tensor of {numel} elements into shape {shape} because the unspecified dimension "
+                "size -1 can be any value and is ambiguous"
+            )
+        if numel % known == 0:
+            shape[shape.index(-1)] = numel // known
+    if count_elements(tuple(shape)) != numel:
+        raise ShapeError(f"shape '{shape}' is invalid for input of size {numel}: {name}")
+    return tuple(shape)
+
+
+def view_strides(layout: Layout, shape: Shape) -> Shape | None:
+    """Return the strides of layout's elements seen as shape, or None if no view can do that.
+
+    Walks both shapes from the last axis: a run of axes that lie without gaps may be split anew, no other.
+    """
+    if layout.contiguous:
+        return Layout.of(layout.dtype, layout.device, shape).strides
+    old = [(n, s) for n, s in zip(layout.shape, layout.strides, strict=True) if n != 1]
+    strides = [0] * len(shape)
+    i = len(shape) - 1
+    while old:
+        length, step = old.pop()
+        base = step
+        while old and old[-1][1] == length * base:
+            length *= old.pop()[0]
+        room = 1
+        while i >= 0 and (room < length or shape[i] == 1):
+            strides[i] = step
+            step *= shape[i]
+            room *= shape[i]
+            i -= 1
+        if room != length:
+            return None
+    return tuple(strides) if i < 0 else None
+
+
+@view_op
+def view(input: Tensor, *shape: Any) -> Tensor:
+    """Return the same elements under another shape, sharing memory.
+
+    Raises  RuntimeError if no strides express that; use reshape, which copies then
+    """
+
+
+@view.prepare
+def _(input: Tensor, shape: Any) -> tuple[Any, ...]:
+    sizes = canonical_sizes("view", shape, input.layout.numel)
+    if view_strides(input.layout, sizes) is None:
+        raise ShapeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            f"contiguous subspaces): {input.layout.shape} with strides {input.layout.strides} as {sizes}. "
+            "Use .reshape(...) instead."
+        )
+    return (sizes,)
+
+
+@view.array
+def _(backend: Any, array: Any, shape: Shape) -> Any:
+    return array.reshape(shape)  # within prepare's check a view
+
+
+@view.vjp("input")
+def _(g: Tensor, input_layout: Layout) -> Tensor:
+    return g.reshape(input_layout.shape)  # type: ignore[attr-defined, no-any-return]
+
+
+@view_op
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Return a view with two axes swapped."""
+
+
+@transpose.prepare
+def _(input: Tensor, dim0: int, dim1: int) -> tuple[Any, ...]:
+    ndim = len(input.layout.shape)
+    return normalize_axis("transpose", dim0, ndim), normalize_axis("transpose", dim1, ndim)
+
+
+@transpose.array
+def _(backend: Any, array: Any, dim0: int, dim1: int) -> Any:
+    axes = list(range(len(array.shape)))
+    if axes:
+        axes[dim0], axes[dim1] = axes[dim1], axes[dim0]
+    return array.transpose(tuple(axes))
+
+
+@transpose.vjp("input")
+def _(g: Tensor, dim0: int, dim1: int) -> Tensor:
+    return g.transpose(dim0, dim1)  # type: ignore[attr-defined, no-any-return]
+
+
+@view_op
+def permute(input: Tensor, *dims: Any) -> Tensor:
+    """Return a view with the axes in the order dims."""
+
+
+@permute.prepare
+def _(input: Tensor, dims: Any) -> tuple[Any, ...]:
+    if len(dims) == 1 and not hasattr(dims[0], "__index__"):
+        dims = dims[0]
+    ndim = len(input.layout.shape)
+    if len(dims) != ndim:
+        raise ShapeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {ndim} is not equal to len(dims) = {len(dims)}"
+        )
+    axes = tuple(normalize_axis("permute", dim, ndim) for dim in dims)
+    if len(set(axes)) != ndim:
+        raise ShapeError(f"permute(): duplicate dims are not allowed, got {tuple(dims)}")
+    return (axes,)
+
+
+@permute.array
+def _(backend: Any, array: Any, dims: tuple[int, ...]) -> Any:
+    return array.transpose(dims)
+
+
+@permute.vjp("input")
+def _(g: Tensor, dims: tuple[int, ...]) -> Tensor:
+    inverse = tuple(sorted(range(len(dims)), key=dims.__getitem__))
+    return g.permute(inverse)  # type: ignore[attr-defined, no-any-return]
+
+
+@view_op
+def expand(input: Tensor, *sizes: Any) -> Tensor:
+    """Return a view in which axes of length 1 are repeated without copying; -1 keeps an axis."""
+
+
+@expand.prepare
+def _(input: Tensor, sizes: Any) -> tuple[Any, ...]:
+    if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
+        sizes = sizes[0]
+    shape = input.layout.shape
+    wanted = [size.__index__() for size in sizes]
+    lead = len(wanted) - len(shape)
+    if lead < 0:
+        raise ShapeError(
+            f"expand: the number of sizes provided ({len(wanted)}) must be greater or equal to the number of "
+            f"dimensions in the tensor ({len(shape)})"
+        )
+    for i, length in enumerate(shape, lead):
+        if wanted[i] == -1:
+            wanted[i] = length
+        elif wanted[i] != length and length != 1:
+            raise ShapeError(
+                f"The expanded size of the tensor ({wanted[i]}) must match the existing size ({length}) at "
+                f"non-singleton dimension {i}.  Target sizes: {wanted}.  Tensor sizes: {list(shape)}"
+            )
+    if any(n < 0 for n in wanted):
+        raise ShapeError(f"expand: -1 is allowed for existing axes only, got {tuple(wanted)}")
+    return (tuple(wanted),)
+
+
+@expand.array
+def _(backend: Any, array: Any, sizes: Shape) -> Any:
+    return backend.expand(array, sizes)
+
+
+@expand.vjp("input")
+def _(g: Tensor, input_layout: Layout) -> Tensor:
+    return g.sum_to_size(input_layout.shape)  # type: ignore[attr-defined, no-any-return]
+
+
+@view_op
+def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
+    """Return a view without the axes of length 1, or without those of dim that have length 1."""
+
+
+@squeeze.prepare
+def _(input: Tensor, dim: Any) -> tuple[Any, ...]:
+    shape = input.layout.shape
+    if dim is None:
+        chosen = range(len(shape))
+        return (tuple(i for i in chosen if shape[i] == 1),)
+    dims = (dim,) if hasattr(dim, "__index__") else tuple(dim)
+    axes = {normalize_axis("squeeze", one, len(shape)) for one in dims}
+    return (tuple(sorted(i for i in axes if shape and shape[i] == 1)),)
+
+
+@squeeze.array
+def _(backend: Any, array: Any, dim: tuple[int, ...]) -> Any:
+    return array[tuple(0 if i in dim else slice(None) for i in range(len(array.shape)))] if dim else array[...]
+
+
+@squeeze.vjp("input")
+def _(g: Tensor, input_layout: Layout) -> Tensor:
+    return g.reshape(input_layout.shape)  # type: ignore[attr-defined, no-any-return]
+
+
+@view_op
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """Return a view with an axis of length 1 put in at dim."""
+
+
+@unsqueeze.prepare
+def _(input: Tensor, dim: int) -> tuple[Any, ...]:
+    return (normalize_axis("unsqueeze", dim, len(input.layout.shape) + 1),)
+
+
+@unsqueeze.array
+def _(backend: Any, array: Any, dim: int) -> Any:
+    return array[(slice(None),) * dim + (None,)]
+
+
+@unsqueeze.vjp("input")
+def _(g: Tensor, dim: int) -> Tensor:
+    return g.squeeze(dim)  # type: ignore[attr-defined, no-any-return]
+
+
+@view_op
+def basic_index(input: Tensor, index: Any) -> Tensor:
+    """Return the view that integers, slices, None and Ellipsis choose: the part of `x[...]` that shares memory."""
+
+
+@basic_index.array
+def _(backend: Any, array: Any, index: Any) -> Any:
+    # With an Ellipsis NumPy gives a 0-d view, never a scalar.
+    return array[index if Ellipsis in index else (*index, Ellipsis)]
+
+
+@basic_index.vjp("input")
+def _(g: Tensor, input_layout: Layout, index: Any) -> Tensor:
+    from .copying import place
+
+    return place(g, input_layout.shape, index)  # type: ignore[no-any-return]
+
+
+def t(input: Tensor) -> Tensor:
+    """Return the transpose of a tensor with at most two axes, as a view.
+
+    Raises  RuntimeError for more axes
+    """
+    ndim = len(input.layout.shape)
+    if ndim > 2:
+        raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D")
+    return transpose.general((input,), (0, 1)) if ndim == 2 else input.view(input.layout.shape)  # type: ignore[attr-defined, no-any-return]
+
+
+def reshape(input: Tensor, *shape: Any) -> Tensor:
+    """Return the elements under another shape: a view where strides allow, else a copy."""
+    sizes = canonical_sizes("reshape", shape, input.layout.numel)
+    if view_strides(input.layout, sizes) is None:
+        input = input.contiguous()  # type: ignore[attr-defined]
+    return view.general((input,), (sizes,))  # type: ignore[no-any-return]

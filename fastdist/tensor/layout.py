@@ -1,0 +1,148 @@
+"""What two tensors may share: dtype, device, shape and strides, interned so that equal layouts are one object."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
+
+from ..core.device import CPU, Device
+from ..core.dtypes import DType, float32, float64
+from ..kernels.cpu.pointwise import SMALL_LIMIT
+
+# Note [Tiny tensors]
+# `layout.tiny` opens the short way through an op: one class test and one identity test, then NumPy. It is true only for
+# what needs no look at the kernel side: CPU, float32 or float64, contiguous, at least one dimension (NumPy turns 0-d
+# results into scalars), and small enough that NumPy beats a threaded loop.
+TINY_LIMIT = SMALL_LIMIT
+
+Shape = tuple[int, ...]
+
+# Plans found between two layouts are kept on the first of them. A program that meets ever new shapes would fill the
+# table for ever, so a full one starts again.
+_PLANS_PER_LAYOUT = 64
+
+
+class PlanTable(dict[Any, Any]):
+    """A dict that forgets everything when it holds 64 entries."""
+
+    __slots__ = ()
+
+    def remember(self, key: Any, plan: Any) -> Any:
+        """Store and return plan."""
+        if len(self) >= _PLANS_PER_LAYOUT:
+            self.clear()
+        self[key] = plan
+        return plan
+
+
+class Layout:
+    """One dtype, device, shape and strides (in elements). Compare with `is`.
+
+    Thread  immutable but for `plans` and `products`, whose entries are idempotent
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "contiguous",
+        "device",
+        "dtype",
+        "numel",
+        "plans",
+        "products",
+        "shape",
+        "strides",
+        "tiny",
+    )
+    dtype: DType
+    device: Device
+    shape: Shape
+    strides: Shape
+    numel: int
+    contiguous: bool
+    tiny: bool
+    plans: PlanTable  # second operand's layout -> layout of a broadcast result
+    products: PlanTable  # second operand's layout -> layout of a matrix product
+
+    _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], Layout]] = WeakValueDictionary()
+    _interned_lock: ClassVar[threading.Lock] = threading.Lock()
+
+    @classmethod
+    def of(cls, dtype: DType, device: Device, shape: Shape, strides: Shape | None = None) -> Layout:
+        """Return the one layout of these facts; strides of None means C order."""
+        key = (dtype, device, shape, strides)
+        layout = cls._interned.get(key)
+        if layout is None:
+            layout = cls._make(dtype, device, shape, strides)
+        return layout
+
+    @classmethod
+    def _make(cls, dtype: DType, device: Device, shape: Shape, strides: Shape | None) -> Layout:
+        c_order = contiguous_strides(shape)
+        contiguous = strides is None or strides == c_order or _same_walk(shape, strides, c_order)
+        if contiguous:
+            # One object for all ways to say C order (strides of axes of length 0 or 1 are never walked).
+            strides = None
+        with cls._interned_lock:
+            key = (dtype, device, shape, strides)
+            layout = cls._interned.get(key)
+            if layout is None:
+                layout = object.__new__(cls)
+                layout.dtype, layout.device, layout.shape = dtype, device, shape
+                layout.strides = c_order if strides is None else strides
+                layout.numel = count_elements(shape)
+                layout.contiguous = contiguous
+                layout.tiny = (
+                    contiguous
+                    and device is CPU
+                    and (dtype is float32 or dtype is float64)
+                    and len(shape) > 0
+                    and layout.numel <= TINY_LIMIT
+                )
+                layout.plans = PlanTable()
+                layout.products = PlanTable()
+                cls._interned[key] = layout
+        return layout
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the elements take, without gaps."""
+        return self.numel * self.dtype.itemsize
+
+    def with_shape(self, shape: Shape) -> Layout:
+        """Return the contiguous layout of the same dtype and device."""
+        return Layout.of(self.dtype, self.device, shape)
+
+    def with_dtype(self, dtype: DType) -> Layout:
+        """Return the layout of the same geometry with another dtype."""
+        return Layout.of(
+            dtype, self.device, self.shape, None if self.contiguous else self.strides
+        )
+
+    def __repr__(self) -> str:
+        walk = "" if self.contiguous else f", strides={self.strides}"
+        return f"Layout({self.dtype.name}, {self.device}, {self.shape}{walk})"
+
+
+def count_elements(shape: Shape) -> int:
+    """Return the product of the axes' lengths."""
+    n = 1
+    for length in shape:
+        n *= length
+    return n
+
+
+def contiguous_strides(shape: Shape) -> Shape:
+    """Return C-order strides in elements, as PyTorch counts them (an empty axis counts as 1)."""
+    strides = []
+    step = 1
+    for length in reversed(shape):
+        strides.append(step)
+        step *= max(length, 1)
+    return tuple(reversed(strides))
+
+
+def _same_walk(shape: Shape, strides: Shape, c_order: Shape) -> bool:
+    if 0 in shape:
+        return True
+    return all(n == 1 or s == c for n, s, c in zip(shape, strides, c_order, strict=True))

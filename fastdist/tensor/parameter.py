@@ -1,0 +1,31 @@
+"""A leaf that belongs to a module: dispatch and RPC know the class, nn re-exports it."""
+
+from __future__ import annotations
+
+from .tensor import Tensor
+
+
+class Parameter(Tensor):
+    """A Tensor that a Module registers when it is assigned as an attribute; requires grad unless told otherwise."""
+
+    __slots__ = ()
+
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
+        parameter: Parameter = object.__new__(cls)
+        source = data.detach() if data is not None else _empty()
+        parameter.array, parameter.layout = source.array, source.layout
+        parameter.storage = source.storage
+        parameter.edge = parameter.extra = None
+        parameter.requires_grad_(requires_grad)
+        return parameter
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+
+def _empty() -> Tensor:
+    import numpy as np
+
+    from .tensor import from_array
+
+    return from_array(np.empty((0,), np.float32))

@@ -1,0 +1,61 @@
+"""What a tensor and its views share: a version that counts in-place changes, and the list of living views."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+from weakref import ref
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+# Guards every Storage's `views` and the making of a Storage. One for all: it is held for a few list operations, and a
+# lock per Storage would cost each op that saves its output 60 ns. Take no other lock while it is held.
+_storages_lock = threading.Lock()
+
+
+class Storage:
+    """Made on demand, when a tensor is viewed, changed in place or saved as an output.
+
+    Thread  any; two threads that change one tensor in place at once have a race of their own making, as in PyTorch
+    """
+
+    __slots__ = ("version", "views")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.views: list[ref[Tensor]] | None = None
+
+    def bump(self) -> None:
+        """Count one in-place change."""
+        with _storages_lock:
+            self.version += 1
+
+    def add_view(self, view: Tensor) -> None:
+        """Remember a view that a later in-place op may have to give a new edge."""
+        with _storages_lock:
+            views = self.views
+            if views is None:
+                self.views = [ref(view)]
+                return
+            if len(views) >= 16 and len(views) & (len(views) - 1) == 0:
+                # At each power of two the dead leave, so that a loop over slices does not grow the list for ever.
+                views = self.views = [known for known in views if known() is not None]
+            views.append(ref(view))
+
+    def living_views(self) -> list[Tensor]:
+        """Return the views that someone still holds, oldest first."""
+        with _storages_lock:
+            return [view for known in self.views or () if (view := known()) is not None]
+
+
+def storage_of(tensor: Tensor) -> Storage:
+    """Return the tensor's Storage, made now if nobody asked before."""
+    storage = tensor.storage
+    if storage is None:
+        with _storages_lock:
+            storage = tensor.storage
+            if storage is None:
+                storage = tensor.storage = Storage()
+    return storage

@@ -1,0 +1,261 @@
+"""The value: an array, its layout, and where it stands in a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..backends.backend import backend_of
+from ..core import dtypes
+from ..core.device import CPU, Device
+from ..core.errors import DeviceError
+from .layout import Layout, Shape
+from .methods import TensorMethods
+from .printing import format_tensor
+
+if TYPE_CHECKING:
+    from .storage import Storage
+
+
+class Extra:
+    """What few tensors have: a base they are a view of, tangents, a `.grad` without an AccumulateGrad."""
+
+    __slots__ = ("base", "frozen", "grad", "made_in_no_grad", "name", "replay", "tangents")
+
+    def __init__(self) -> None:
+        self.base: Tensor | None = None
+        # The chain of (view op, arguments) that makes this view out of its base.
+        self.replay: tuple[tuple[Any, tuple[Any, ...]], ...] = ()
+        self.tangents: Any = None  # a ForwardGrad
+        self.grad: Tensor | None = None
+        self.frozen: Any = None  # the AccumulateGrad of a leaf while it does not require grad
+        self.name: str | None = None
+        self.made_in_no_grad = False
+
+
+class Tensor(TensorMethods):
+    """A multi-dimensional array of one dtype on one device, with PyTorch's names and rules.
+
+    Made by `fastdist.tensor`, `zeros`, `randn` ...; `Tensor()` itself is an empty shell for the ops that fill it: no
+    `__init__` runs, because making a result is on the path of every call.
+
+    Note    `array` is the backend's raw array, `layout` its interned facts, `edge` None (no gradient wanted), an
+            AccumulateGrad (a leaf), a Node, or an Edge (one output of several)
+    """
+
+    __slots__ = ("__weakref__", "array", "edge", "extra", "layout", "storage")
+    array: Any
+    layout: Layout
+    edge: Any
+    extra: Extra | None
+    storage: Storage | None
+
+    @property
+    def shape(self) -> Size:
+        """Lengths of the axes."""
+        return Size(self.layout.shape)
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        """Element type."""
+        return self.layout.dtype
+
+    @property
+    def device(self) -> Device:
+        """Where the bytes live."""
+        return self.layout.device
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.layout.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.layout.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements, without gaps."""
+        return self.layout.nbytes
+
+    @property
+    def is_cuda(self) -> bool:
+        """True for a tensor on an NVIDIA GPU."""
+        return self.layout.device.type == "cuda"
+
+    @property
+    def is_cpu(self) -> bool:
+        """True for a tensor in main memory."""
+        return self.layout.device is CPU
+
+    def size(self, dim: int | None = None) -> Size | int:
+        """Return the shape, or the length of one axis."""
+        return self.shape if dim is None else self.layout.shape[dim]
+
+    def stride(self, dim: int | None = None) -> Shape | int:
+        """Return the strides in elements, or that of one axis."""
+        return self.layout.strides if dim is None else self.layout.strides[dim]
+
+    def dim(self) -> int:
+        """Return the number of axes."""
+        return len(self.layout.shape)
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return self.layout.numel
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        """Return the bytes of one element."""
+        return self.layout.dtype.itemsize
+
+    def is_contiguous(self) -> bool:
+        """Return whether the elements lie in C order without gaps."""
+        return self.layout.contiguous
+
+    def is_floating_point(self) -> bool:
+        """Return whether the dtype is float16, float32 or float64."""
+        return self.layout.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """Return whether the dtype is complex."""
+        return self.layout.dtype.is_complex
+
+    def is_signed(self) -> bool:
+        """Return whether the dtype has negative numbers."""
+        return self.layout.dtype.is_signed
+
+    def get_device(self) -> int:
+        """Return the device's index, -1 for the CPU."""
+        index = self.layout.device.index
+        return -1 if index is None else index
+
+    def data_ptr(self) -> int:
+        """Return the address of the first element.
+
+        Raises  DeviceError for a device whose memory has no address here
+        """
+        address = getattr(self.array, "ctypes", None) or getattr(self.array, "data", None)
+        value = getattr(address, "data", None) or getattr(address, "ptr", None)
+        if value is None and not isinstance(self.array, np.ndarray):
+            raise DeviceError(f"data_ptr: memory of {self.device} has no address in this process")
+        return int(value or 0)
+
+    @property
+    def _version(self) -> int:
+        return 0 if self.storage is None else self.storage.version
+
+    def __len__(self) -> int:
+        if not self.layout.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self.layout.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.layout.shape:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter([self[i] for i in range(self.layout.shape[0])])
+
+    # Identity: `==` is an op, so tensors are found in dicts and sets by who they are.
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        edge = self.edge
+        is_leaf = edge is None or edge.is_accumulate
+        return format_tensor(
+            self.to_numpy(),
+            self.layout.dtype.name,
+            str(self.layout.device),
+            edge is not None and is_leaf,
+            None if is_leaf else edge.name(),
+        )
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and not self.layout.shape else str(self)
+
+    def to_numpy(self) -> np.ndarray[Any, Any]:
+        """Return the elements as NumPy sees them: the same memory on the CPU, a copy from other devices.
+
+        Thread  waits until the device has computed them
+        """
+        array: np.ndarray[Any, Any] = backend_of(self.layout.device.type).to_numpy(self.array)
+        return array
+
+    def item(self) -> Any:
+        """Return the only element as a Python number.
+
+        Raises  RuntimeError if there is not exactly one
+        """
+        if self.layout.numel != 1:
+            raise RuntimeError(
+                f"a Tensor with {self.layout.numel} elements cannot be converted to Scalar"
+            )
+        return self.to_numpy().item()
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists of Python numbers."""
+        return self.to_numpy().tolist()
+
+    def __bool__(self) -> bool:
+        if self.layout.numel != 1:
+            what = "no values" if self.layout.numel == 0 else "more than one value"
+            raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
+        return bool(self.to_numpy().item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.layout.dtype.is_floating_point or self.layout.numel != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.to_numpy().item())
+
+
+class Size(tuple[int, ...]):
+    """A shape; a tuple that prints as PyTorch's does."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """Return the number of elements of this shape."""
+        n = 1
+        for length in self:
+            n *= length
+        return n
+
+    def __repr__(self) -> str:
+        return f"fastdist.Size({list(self)})"
+
+    __str__ = __repr__
+
+
+def wrap(array: Any, layout: Layout) -> Tensor:
+    """Return a Tensor of an array whose layout is known, outside of any graph."""
+    out = Tensor()
+    out.array = array
+    out.layout = layout
+    out.edge = out.extra = out.storage = None
+    return out
+
+
+def layout_of(array: Any, device: Device = CPU) -> Layout:
+    """Return the layout of a backend's raw array."""
+    if array.__class__ is np.ndarray and array.flags.c_contiguous:
+        return Layout.of(dtypes.from_numpy(array.dtype), device, array.shape)
+    itemsize = array.dtype.itemsize
+    strides = tuple([step // itemsize for step in array.strides])
+    return Layout.of(dtypes.from_numpy(array.dtype), device, tuple(array.shape), strides)
+
+
+def from_array(array: Any, device: Device = CPU) -> Tensor:
+    """Return a Tensor around a backend's raw array, sharing its memory."""
+    return wrap(array, layout_of(array, device))

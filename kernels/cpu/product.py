@@ -1,0 +1,24 @@
+"""Matrix products, on the CPU: NumPy's BLAS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .silence import silent
+
+Array = np.ndarray[Any, Any]
+
+
+@silent
+def matmul(x: Array, y: Array, out: Array) -> None:
+    """Write x @ y into out; batch axes broadcast. Shapes (..., n, k), (..., k, m) -> (..., n, m), one dtype.
+
+    float16 multiplies and adds in float32 and rounds once.
+    """
+    if x.dtype == np.float16:
+        product = np.matmul(x.astype(np.float32), y.astype(np.float32))
+        np.copyto(out, product, casting="unsafe")
+        return
+    np.matmul(x, y, out=out)
