@@ -1,0 +1,10 @@
+"""Kernels of NVIDIA GPUs: CUDA C++ text, and Python that says how it is launched.
+
+`pointwise.py` writes text from a scalar body; a `.cu` file is the text of a structured kernel. The
+Python beside it looks at shapes and strides and returns `Launch`es: text, name, grid, arguments.
+Planning touches no device and imports no CuPy. So the same plan and the same text run on a GPU
+through CuPy (`launch.py`), on the CPU in the tests' fibres, and through NVIDIA's compiler alone
+(`compile.py`).
+
+Results do not depend on the GPU: grids are chosen from shapes, and nothing is added by atomics.
+"""

@@ -1,0 +1,70 @@
+"""Shapes and strides as a kernel wants to walk them: few axes, long runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class Walk(NamedTuple):
+    """Axes, outermost first, and each operand's strides along them. At least one axis.
+
+    Units   strides in elements
+    """
+
+    shape: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+    @property
+    def size(self) -> int:
+        total = 1
+        for length in self.shape:
+            total *= length
+        return total
+
+    def is_contiguous(self, operand: int) -> bool:
+        """Say whether the operand's elements lie side by side in the order of the walk."""
+        return len(self.shape) == 1 and (self.strides[operand][0] == 1 or self.shape[0] <= 1)
+
+
+def walk(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Walk:
+    """Return the shortest walk over shape: the last operand's memory order, axes merged.
+
+    Note    the order of elements is free for what is computed element by element; sums depend on
+            it, but it depends on the layout alone
+    """
+    axes = [axis for axis, length in enumerate(shape) if length != 1]
+    # Stable: operands before the last decide among axes along which the last does not move.
+    for operand in strides:
+        axes.sort(key=lambda axis, operand=operand: -abs(operand[axis]))  # type: ignore[misc]
+    merged: list[tuple[int, list[int]]] = []
+    for axis in axes:
+        length, steps = shape[axis], [operand[axis] for operand in strides]
+        if merged and merged[-1][1] == [step * length for step in steps]:
+            merged[-1] = (merged[-1][0] * length, steps)
+        else:
+            merged.append((length, steps))
+    if not merged:
+        merged = [(1, [0] * len(strides))]
+    lengths = tuple(length for length, _ in merged)
+    return Walk(lengths, tuple(zip(*(steps for _, steps in merged), strict=True)))
+
+
+def element_strides(array: Any) -> tuple[int, ...]:
+    """Return the strides of an array in elements.
+
+    Raises  ValueError for a view between elements, which no kernel can read
+    """
+    itemsize = array.dtype.itemsize
+    if any(stride % itemsize for stride in array.strides):
+        raise ValueError(f"strides {array.strides!r} are not multiples of the itemsize {itemsize}")
+    return tuple(stride // itemsize for stride in array.strides)
+
+
+def broadcast_strides(array: Any, shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides, in elements, with which an array is read at every index of shape."""
+    missing = (0,) * (len(shape) - array.ndim)
+    strides = element_strides(array)
+    return missing + tuple(
+        0 if length == 1 else stride for length, stride in zip(array.shape, strides, strict=True)
+    )

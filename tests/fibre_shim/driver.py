@@ -1,0 +1,130 @@
+"""Runs planned CUDA launches on NumPy arrays: g++ compiles the text, fibres stand for threads."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import math
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from fastdist.kernels.cuda.launch import THREADS, Launch, Scratch, Struct
+
+SEEDS: Final = (0, 1, 2)
+_FOLDER: Final = Path(__file__).parent
+_FLAGS: Final = (
+    *("-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w"),
+    # A checked longjmp takes the jump between stacks for a mistake.
+    "-U_FORTIFY_SOURCE",
+    f"-I{_FOLDER}",
+)
+# Kept between runs; a text's name there is the hash of all that goes into its binary.
+_CACHE: Final = Path(tempfile.gettempdir()) / f"fastdist-fibres-{os.getuid()}"
+# What fibres.cpp fills shared memory with.
+_PATTERN: Final = np.uint64(0x7FF4DEAD7FA4DEAD)
+
+
+class KernelError(Exception):
+    """A kernel that cannot be right: a divergent barrier, a write past its shared memory."""
+
+
+def run(launches: Sequence[Launch], seed: int) -> None:
+    """Run launches one after the other; scratch memory holds a pattern before the first."""
+    scratch: dict[Scratch, np.ndarray[Any, Any]] = {}
+    for step in launches:
+        for arg in step.args:
+            if isinstance(arg, Scratch) and arg not in scratch:
+                scratch[arg] = _patterned(arg)
+        args = [scratch[arg] if isinstance(arg, Scratch) else arg for arg in step.args]
+        run_text(step.source, step.name, step.grid, (THREADS,), args, seed=seed)
+
+
+def run_text(
+    source: str,
+    name: str,
+    grid: Sequence[int],
+    block: Sequence[int],
+    args: Sequence[Any],
+    *,
+    shared_bytes: int = 0,
+    seed: int = 0,
+) -> None:
+    """Run the kernel `name` of source. Arrays are passed as pointers, NumPy scalars by value.
+
+    Raises  KernelError with what the fibres saw
+    """
+    geometry = (ctypes.c_uint * 6)(*(*grid, 1, 1)[:3], *(*block, 1, 1)[:3])
+    # What the pointers point to must outlive the call.
+    kept = [_by_value(arg) for arg in args]
+    pointers = (ctypes.c_void_p * len(kept))(*(each.ctypes.data for each in kept))
+    error = _function(source, name)(
+        pointers, geometry, ctypes.c_size_t(shared_bytes), ctypes.c_ulonglong(seed)
+    )
+    if error:
+        raise KernelError(error.decode())
+
+
+def _patterned(scratch: Scratch) -> np.ndarray[Any, Any]:
+    size = math.prod(scratch.shape)
+    words = np.full(-(-size * scratch.dtype.itemsize // 8), _PATTERN)
+    return words.view(scratch.dtype)[:size].reshape(scratch.shape)
+
+
+def _by_value(arg: Any) -> np.ndarray[Any, Any]:
+    if isinstance(arg, Struct):
+        return arg.fields
+    if isinstance(arg, np.ndarray):
+        return np.array(arg.__array_interface__["data"][0], np.uint64)
+    assert isinstance(arg, np.generic), f"{arg!r} is no array and no NumPy scalar"
+    return np.array(arg)
+
+
+@functools.lru_cache(maxsize=256)
+def _function(source: str, name: str) -> Any:
+    entry = (
+        'extern "C" __attribute__((visibility("default"))) const char* run_in_fibres('
+        "void** arguments, const unsigned int* geometry, size_t shared, unsigned long long seed)"
+        f" {{\n    return fibres::launch({name}, arguments, geometry, shared, seed);\n}}\n"
+    )
+    runtime = _compiled((_FOLDER / "fibres.cpp").read_text(), ".o", "-c")
+    library = _compiled(
+        f"{source}\n{entry}", ".so", "-shared", "-include", "fibres.hpp", link=runtime
+    )
+    function = ctypes.CDLL(str(library)).run_in_fibres
+    function.restype = ctypes.c_char_p
+    return function
+
+
+def _compiled(source: str, suffix: str, *flags: str, link: Path | None = None) -> Path:
+    inputs = (source, *_FLAGS, *flags, str(link), _compiler(), *map(Path.read_text, _headers()))
+    key = hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:24]
+    target = _CACHE / f"{key}{suffix}"
+    if target.exists():
+        return target
+    _CACHE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=_CACHE) as folder:
+        made = Path(folder) / target.name
+        command = ["g++", "-x", "c++", *_FLAGS, *flags, "-", "-o", str(made)]
+        command += ["-x", "none", str(link)] if link else []
+        done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"g++ refuses the text:\n{done.stderr[:4000]}")
+        # Several test processes may compile the same text at once: whole files appear, or none.
+        made.rename(target)
+    return target
+
+
+@functools.cache
+def _compiler() -> str:
+    return subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
+
+
+@functools.cache
+def _headers() -> tuple[Path, ...]:
+    return tuple(sorted(_FOLDER.glob("*.h*")))

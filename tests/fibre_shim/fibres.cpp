@@ -1,0 +1,195 @@
+// A CUDA block on one CPU thread: a fibre per CUDA thread, so that kernels run without a GPU.
+//
+// Fibres switch at barriers alone. The order of a warp's fibres and of the warps is shuffled by a
+// seed, and a warp runs until it waits for others: what a kernel reads without the barrier that it
+// needs was often not written yet, and a test with three seeds sees that. Blocks run one after
+// another, shuffled as well. Shared memory holds a pattern of NaNs when a block begins. A barrier that some threads never reach ends the launch with an error. Stricter
+// than the hardware in one point: who returned does not count as arrived at __syncthreads.
+#include "fibres.hpp"
+
+#include <setjmp.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+extern unsigned char __start_shared_memory[] __attribute__((weak));
+extern unsigned char __stop_shared_memory[] __attribute__((weak));
+
+dim3 gridDim, blockDim, blockIdx;
+
+namespace fibres {
+namespace {
+
+constexpr size_t STACK_BYTES = 64 * 1024, GUARD_BYTES = 256;
+// NaN as half, float and double (signalling as double), a large number as an integer.
+constexpr unsigned long long PATTERN = 0x7ff4dead7fa4deadULL;
+
+struct Fibre {
+    dim3 thread;
+    int lane = 0, source = 0;  // source: of the shuffle in which it waits
+    int line = 0;              // of the barrier where it waits; 0 while it may run
+    unsigned int mask = 0;     // of the warp barrier where it waits; 0 at one of the block
+    bool done = false, started = false;
+    unsigned char sent[16], received[16];
+    ucontext_t context;
+    jmp_buf place;
+};
+
+std::vector<Fibre> all;
+std::vector<std::unique_ptr<char[]>> stacks;
+std::unique_ptr<unsigned char[]> dynamic;
+Fibre* current;
+jmp_buf scheduler;
+void (*body)();
+std::string error;
+
+void fill(void* memory, size_t bytes) {
+    auto* to = static_cast<unsigned char*>(memory);
+    for (size_t i = 0; i < bytes; ++i) to[i] = PATTERN >> 8 * (i % 8);
+}
+
+void enter() {
+    body();
+    current->done = true;
+    _longjmp(scheduler, 1);
+}
+
+void resume(Fibre& fibre) {
+    current = &fibre;
+    if (_setjmp(scheduler) != 0) return;
+    if (fibre.started) _longjmp(fibre.place, 1);
+    fibre.started = true;
+    setcontext(&fibre.context);
+}
+
+// A barrier opens when everyone whom it names waits at the same line.
+bool open_block() {
+    for (Fibre& fibre : all)
+        if (fibre.done || fibre.mask || fibre.line != all[0].line) return false;
+    for (Fibre& fibre : all) fibre.line = 0;
+    return true;
+}
+
+// Opens the barrier at which warp[first] waits, if it can, and hands over what was shuffled there.
+bool open_warp(Fibre* warp, int lanes, int first) {
+    const unsigned int mask = warp[first].mask;
+    const int line = warp[first].line;
+    auto named = [&](int i) { return (mask >> i & 1) && !warp[i].done; };
+    if (!mask || !named(first)) return false;
+    for (int i = 0; i < lanes; ++i)
+        if (named(i) && (warp[i].mask != mask || warp[i].line != line)) return false;
+    for (int i = 0; i < lanes; ++i) {
+        if (!named(i)) continue;
+        const int from = warp[i].source;
+        fill(warp[i].received, 16);
+        if (from < lanes && named(from)) memcpy(warp[i].received, warp[from].sent, 16);
+    }
+    for (int i = 0; i < lanes; ++i)
+        if (named(i)) warp[i].line = 0, warp[i].mask = 0;
+    return true;
+}
+
+void describe_stuck() {
+    std::map<std::string, int> counts;
+    for (Fibre& fibre : all) {
+        const std::string line = std::to_string(fibre.line);
+        const char* where = fibre.mask ? "wait in their warp at line " : "wait at line ";
+        ++counts[fibre.done ? "returned" : where + line];
+    }
+    error = "divergent barrier in block " + std::to_string(blockIdx.x) + ":";
+    for (auto& [state, count] : counts) error += " " + std::to_string(count) + " " + state + ";";
+}
+
+void prepare(size_t shared_bytes) {
+    all.assign(blockDim.x * blockDim.y * blockDim.z, Fibre());
+    fill(dynamic.get(), shared_bytes + GUARD_BYTES);
+    if (__start_shared_memory)
+        fill(__start_shared_memory, __stop_shared_memory - __start_shared_memory);
+    for (unsigned int i = 0; i < all.size(); ++i) {
+        Fibre& fibre = all[i];
+        const unsigned int row = i / blockDim.x;
+        fibre.thread = {i % blockDim.x, row % blockDim.y, row / blockDim.y};
+        fibre.lane = i % warpSize;
+        if (stacks.size() <= i) stacks.emplace_back(new char[STACK_BYTES]);
+        getcontext(&fibre.context);
+        fibre.context.uc_stack.ss_sp = stacks[i].get();
+        fibre.context.uc_stack.ss_size = STACK_BYTES;
+        makecontext(&fibre.context, enter, 0);
+    }
+}
+
+// Runs a warp until all its fibres returned or wait for other warps.
+void run_warp(Fibre* warp, int lanes, std::mt19937_64& random) {
+    std::vector<Fibre*> order;
+    for (int i = 0; i < lanes; ++i) order.push_back(&warp[i]);
+    for (bool opened = true; opened;) {
+        std::shuffle(order.begin(), order.end(), random);
+        for (Fibre* fibre : order)
+            if (!fibre->done && !fibre->line) resume(*fibre);
+        opened = false;
+        for (int i = 0; i < lanes; ++i) opened |= open_warp(warp, lanes, i);
+    }
+}
+
+bool run_block(size_t shared_bytes, std::mt19937_64& random) {
+    prepare(shared_bytes);
+    std::vector<size_t> warps;
+    for (size_t i = 0; i < all.size(); i += warpSize) warps.push_back(i);
+    do {
+        std::shuffle(warps.begin(), warps.end(), random);
+        for (size_t i : warps)
+            run_warp(&all[i], std::min<size_t>(warpSize, all.size() - i), random);
+    } while (open_block());
+    if (std::any_of(all.begin(), all.end(), [](Fibre& f) { return !f.done; })) describe_stuck();
+    std::vector<unsigned char> untouched(shared_bytes + GUARD_BYTES);
+    fill(untouched.data(), untouched.size());
+    if (memcmp(&untouched[shared_bytes], &dynamic[shared_bytes], GUARD_BYTES) != 0)
+        error = "a write past the end of dynamic shared memory";
+    return error.empty();
+}
+
+}  // namespace
+
+dim3 thread() { return current->thread; }
+int lane() { return current->lane; }
+void* dynamic_shared() { return dynamic.get(); }
+
+void wait(int line, unsigned int mask) {
+    Fibre* self = current;
+    self->line = line, self->mask = mask;
+    if (_setjmp(self->place) == 0) _longjmp(scheduler, 1);
+}
+
+void exchange(unsigned int mask, void* value, size_t bytes, int source, int line) {
+    memcpy(current->sent, value, bytes);
+    current->source = source;
+    wait(line, mask);
+    memcpy(value, current->received, bytes);
+}
+
+const char* run(void (*thread_body)(), const unsigned int* geometry, size_t shared_bytes,
+                unsigned long long seed) {
+    body = thread_body;
+    gridDim = {geometry[0], geometry[1], geometry[2]};
+    blockDim = {geometry[3], geometry[4], geometry[5]};
+    dynamic.reset(new unsigned char[shared_bytes + GUARD_BYTES]);
+    error.clear();
+    std::mt19937_64 random(seed);
+    std::vector<dim3> blocks;
+    for (unsigned int z = 0; z < gridDim.z; ++z)
+        for (unsigned int y = 0; y < gridDim.y; ++y)
+            for (unsigned int x = 0; x < gridDim.x; ++x) blocks.push_back({x, y, z});
+    std::shuffle(blocks.begin(), blocks.end(), random);
+    for (dim3& block : blocks) {
+        blockIdx = block;
+        if (!run_block(shared_bytes, random)) break;
+    }
+    return error.c_str();
+}
+
+}  // namespace fibres

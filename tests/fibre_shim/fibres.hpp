@@ -1,0 +1,102 @@
+// A CUDA block on one CPU thread, as a kernel's text sees it; fibres.cpp makes it run.
+#pragma once
+#include <math.h>
+#include <string.h>
+
+#include <utility>
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+// One section holds every shared variable of the text; the linker names its two ends.
+#define __shared__ static __attribute__((section("shared_memory"), used))
+
+struct dim3 {
+    unsigned int x = 1, y = 1, z = 1;
+};
+extern dim3 gridDim, blockDim, blockIdx;
+constexpr int warpSize = 32;
+
+namespace fibres {
+
+dim3 thread();
+int lane();
+void wait(int line, unsigned int mask);  // mask 0: for the whole block
+void exchange(unsigned int mask, void* value, size_t bytes, int source, int line);
+void* dynamic_shared();
+const char* run(void (*body)(), const unsigned int* geometry, size_t shared_bytes,
+                unsigned long long seed);
+
+template <typename... Args, size_t... I>
+void (*in_each_thread(void (*kernel)(Args...), void** arguments, std::index_sequence<I...>))() {
+    static void (*called)(Args...);
+    static void** given;
+    called = kernel, given = arguments;
+    return [] { called(*static_cast<Args*>(given[I])...); };
+}
+
+// Returns an error or "". `arguments` are pointers to them, as for cuLaunchKernel.
+template <typename... Args>
+const char* launch(void (*kernel)(Args...), void** arguments, const unsigned int* geometry,
+                   size_t shared_bytes, unsigned long long seed) {
+    auto body = in_each_thread(kernel, arguments, std::index_sequence_for<Args...>());
+    return run(body, geometry, shared_bytes, seed);
+}
+
+template <typename T>
+T shuffle(unsigned int mask, T value, int source, int line) {
+    static_assert(sizeof(T) <= 16, "a shuffle moves at most 16 bytes");
+    exchange(mask, &value, sizeof(T), source, line);
+    return value;
+}
+
+}  // namespace fibres
+
+#define threadIdx (fibres::thread())
+
+// Line numbers stand for places: threads that wait at different ones wait for different barriers.
+static inline void __syncthreads(int line = __builtin_LINE()) { fibres::wait(line, 0); }
+static inline void __syncwarp(unsigned int mask = 0xffffffffu, int line = __builtin_LINE()) {
+    fibres::wait(line, mask);
+}
+template <typename T>
+T __shfl_sync(unsigned int mask, T value, int from, int width = 32, int line = __builtin_LINE()) {
+    const int lane = fibres::lane();
+    return fibres::shuffle(mask, value, lane / width * width + (from & (width - 1)), line);
+}
+template <typename T>
+T __shfl_down_sync(unsigned int mask, T value, int by, int width = 32,
+                   int line = __builtin_LINE()) {
+    const int lane = fibres::lane();
+    return fibres::shuffle(mask, value, lane % width + by < width ? lane + by : lane, line);
+}
+template <typename T>
+T __shfl_up_sync(unsigned int mask, T value, int by, int width = 32, int line = __builtin_LINE()) {
+    const int lane = fibres::lane();
+    return fibres::shuffle(mask, value, lane % width >= by ? lane - by : lane, line);
+}
+template <typename T>
+T __shfl_xor_sync(unsigned int mask, T value, int by, int width = 32, int line = __builtin_LINE()) {
+    const int lane = fibres::lane(), other = lane ^ by;
+    return fibres::shuffle(mask, value, other / width <= lane / width ? other : lane, line);
+}
+
+// Device functions that the C library lacks.
+static inline double __longlong_as_double(long long bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+static inline float rsqrt(float x) { return float(1 / sqrt(double(x))); }
+static inline double rsqrt(double x) { return 1 / sqrt(x); }
+static inline double erfinv(double y) {
+    if (!(fabs(y) < 1)) return y == 1 ? INFINITY : y == -1 ? -INFINITY : NAN;
+    // Winitzki's approximation, then Newton on erfc, which keeps its digits in the tails.
+    const double a = 0.147, l = log1p(-y * y), b = 2 / (M_PI * a) + l / 2;
+    double x = sqrt(sqrt(b * b - l / a) - b);
+    const double rest = 1 - fabs(y);
+    for (int i = 0; i < 4; ++i) x += (erfc(x) - rest) / (M_2_SQRTPI * exp(-x * x));
+    return copysign(x, y);
+}
+static inline float erfinv(float y) { return float(erfinv(double(y))); }
