@@ -1,0 +1,169 @@
+"""Generators: a seed, and how far its stream of random numbers has been used."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from math import prod
+from operator import index
+from typing import Any, Final
+
+import numpy as np
+
+from . import philox
+from .device import CPU, Device
+
+DEFAULT_SEED: Final = 67280421310721
+_STATE_BYTES: Final = 16
+
+
+class Generator:
+    """A stream of random numbers. Whoever draws reserves its part, so threads never share numbers.
+
+    Thread  any; which of two threads that draw at once comes first is theirs to settle
+    Note    `reserve` is for devices: their kernels make from (seed, first block) what `philox` does
+    """
+
+    def __init__(self, device: str | Device = CPU) -> None:
+        self.device = Device(device)
+        # Guards the two below.
+        self._stream_lock = threading.Lock()
+        self._seed = DEFAULT_SEED
+        self._offset = 0
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Begin the stream of a seed.
+
+        Raises  RuntimeError for a seed outside of -2**63 ... 2**64 - 1
+        """
+        seed = index(seed)
+        if not -(1 << 63) <= seed < 1 << 64:
+            raise RuntimeError(f"manual_seed: {seed} does not lie in -2**63 ... 2**64 - 1")
+        with self._stream_lock:
+            self._seed, self._offset = seed % (1 << 64), 0
+        return self
+
+    def seed(self) -> int:
+        """Begin the stream of a seed that nobody can foresee, and return that seed."""
+        seed = int.from_bytes(os.urandom(8), "little")
+        self.manual_seed(seed)
+        return seed
+
+    def initial_seed(self) -> int:
+        """Return the seed of this stream."""
+        return self._seed
+
+    def get_state(self) -> np.ndarray:
+        """Return where the stream stands, for set_state of any generator.
+
+        Shape   (16,)
+        Dtype   uint8
+        """
+        with self._stream_lock:
+            state = np.array([self._seed, self._offset], "<u8")
+        return state.view(np.uint8)
+
+    def set_state(self, state: np.ndarray) -> None:
+        """Go on from where another stream stood.
+
+        Raises  RuntimeError for what get_state cannot have returned
+        """
+        state = np.asarray(state)
+        if state.dtype != np.uint8 or state.shape != (_STATE_BYTES,):
+            raise RuntimeError(
+                f"set_state: expected {_STATE_BYTES} bytes of dtype uint8, as from get_state; "
+                f"got shape {state.shape} of {state.dtype}"
+            )
+        seed, offset = np.ascontiguousarray(state).view("<u8").tolist()
+        with self._stream_lock:
+            self._seed, self._offset = seed, offset
+
+    def reserve(self, blocks: int) -> tuple[int, int]:
+        """Take blocks out of the stream; return its seed and the first of them."""
+        with self._stream_lock:
+            seed, first = self._seed, self._offset
+            self._offset = (first + blocks) % (1 << 64)
+        return seed, first
+
+    def uniform(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
+        """Return numbers in [0, 1)."""
+        count = prod(shape)
+        part = self.reserve(philox.blocks_for(count, philox.words_each(dtype)))
+        return philox.uniform(*part, count, dtype).reshape(shape)
+
+    def normal(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
+        """Return numbers of mean 0 and deviation 1."""
+        count = prod(shape)
+        part = self.reserve(philox.blocks_for(count + count % 2, philox.words_each(dtype)))
+        return philox.normal(*part, count, dtype).reshape(shape)
+
+    def integers(self, low: int, high: int, shape: Sequence[int]) -> np.ndarray:
+        """Return integers in [low, high), as int64.
+
+        Raises  RuntimeError if there is none, or int64 does not hold them
+        """
+        if low >= high:
+            raise RuntimeError(
+                f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+            )
+        if low < -(1 << 63) or high > 1 << 63:
+            raise RuntimeError(f"random_: {low} ... {high - 1} does not fit int64")
+        count = prod(shape)
+        part = self.reserve(philox.blocks_for(count, 2))
+        return philox.integers(*part, count, low, high).reshape(shape)
+
+    def permutation(self, count: int) -> np.ndarray:
+        """Return 0 ... count-1 in random order, as int64."""
+        return philox.permutation(*self.reserve(philox.blocks_for(count, 2)), count)
+
+    def __repr__(self) -> str:
+        return f"<Generator of {self.device}, seed {self._seed}, {self._offset} blocks used>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore, (self.device, self.get_state())
+
+
+def _restore(device: Device, state: np.ndarray) -> Generator:
+    generator = Generator(device)
+    generator.set_state(state)
+    return generator
+
+
+# Guards the two below.
+_defaults_lock = threading.Lock()
+_defaults: Final[dict[Device, Generator]] = {}
+_default_seed = DEFAULT_SEED
+
+
+def default_generator_of(device: Device) -> Generator:
+    """Return the generator that draws on a device use unless they are given another."""
+    with _defaults_lock:
+        generator = _defaults.get(device)
+        if generator is None:
+            generator = _defaults[device] = Generator(device).manual_seed(_default_seed)
+        return generator
+
+
+def manual_seed(seed: int) -> Generator:
+    """Let the default generators of all devices begin the stream of a seed; return the CPU's."""
+    global _default_seed
+    default = default_generator_of(CPU).manual_seed(seed)
+    with _defaults_lock:
+        _default_seed = default.initial_seed()
+        for generator in _defaults.values():
+            generator.manual_seed(_default_seed)
+    return default
+
+
+def seed() -> int:
+    """Let the default generators begin the stream of a seed that nobody can foresee; return it."""
+    return manual_seed(int.from_bytes(os.urandom(8), "little")).initial_seed()
+
+
+def initial_seed() -> int:
+    """Return the seed of the CPU's default generator."""
+    return default_generator_of(CPU).initial_seed()
+
+
+default_generator: Final = default_generator_of(CPU)

@@ -1,0 +1,164 @@
+"""Random numbers by counting: Philox-4x32-10, a function of (seed, position) and nothing else.
+
+Source  Salmon, Moraes, Dror, Shaw 2011, "Parallel Random Numbers: As Easy as 1, 2, 3"
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+# Note [One stream on every device]
+# Block n of a seed is philox(counter (n low, n high, attempt, 0), key (seed low, seed high)): four
+# words of 32 bits. A draw takes whole blocks from its first one on, and element i of the draw is
+# made from word i % 4 (or words i % 2 * 2 and the next, where 64 bits are wanted) of its block. So
+# an element depends on its place alone: any number of threads, in any order, on any device, gives
+# the same stream. Uniform numbers and integers agree bit for bit. Normal ones are computed in
+# float64 everywhere and rounded last, so devices whose logarithms differ in the last bit agree in
+# all but a few roundings.
+
+WORDS: Final = 4
+_ROUNDS: Final = 10
+_MULTIPLIER_0: Final = np.uint64(0xD2511F53)
+_MULTIPLIER_1: Final = np.uint64(0xCD9E8D57)
+_WEYL_0: Final = 0x9E3779B9
+_WEYL_1: Final = 0xBB67AE85
+_LOW: Final = np.uint64(0xFFFFFFFF)
+_HALF: Final = np.uint64(32)
+# Blocks at a time: their words and the products among them stay within a second-level cache.
+_CHUNK: Final = 1 << 13
+_BITS: Final = {"float16": 11, "float32": 24, "float64": 53}
+
+
+def philox(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:
+    """Return the random words of counters.
+
+    Shape   (4, n) -> (4, n)
+    Dtype   uint32 values in uint64 -> the same
+    """
+    c0, c1, c2, c3 = counter.astype(np.uint64)
+    for number in range(_ROUNDS):
+        k0 = np.uint64((key[0] + number * _WEYL_0) & 0xFFFFFFFF)
+        k1 = np.uint64((key[1] + number * _WEYL_1) & 0xFFFFFFFF)
+        product_0, product_1 = c0 * _MULTIPLIER_0, c2 * _MULTIPLIER_1
+        c0, c2 = (product_1 >> _HALF) ^ c1 ^ k0, (product_0 >> _HALF) ^ c3 ^ k1
+        c1, c3 = product_1 & _LOW, product_0 & _LOW
+    return np.stack([c0, c1, c2, c3])
+
+
+def blocks_for(count: int, words: int) -> int:
+    """Return how many blocks a draw of `count` elements takes, of so many words each."""
+    return -(-count * words // WORDS)
+
+
+def words32(seed: int, first: int, count: int, attempt: int = 0) -> np.ndarray:
+    """Return `count` random words, from block `first` of a seed on.
+
+    Dtype   uint32
+    """
+    out = np.empty((blocks_for(count, 1), WORDS), np.uint32)
+    for start in range(0, len(out), _CHUNK):
+        stop = min(start + _CHUNK, len(out))
+        out[start:stop] = _words_of(seed, _places(first, np.arange(start, stop)), attempt)
+    return out.reshape(-1)[:count]
+
+
+def words64(seed: int, first: int, count: int, attempt: int = 0) -> np.ndarray:
+    """Return `count` random words of 64 bits, the earlier half lowest.
+
+    Dtype   uint64
+    """
+    halves = words32(seed, first, 2 * count, attempt).astype(np.uint64)
+    return halves[0::2] | halves[1::2] << _HALF
+
+
+def uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """Return numbers in [0, 1), evenly 2**-11, 2**-24 or 2**-53 apart, as PyTorch's are.
+
+    Dtype   float16, float32, float64
+    """
+    bits = _BITS[dtype.name]
+    kept: np.ndarray
+    if dtype.name == "float64":
+        kept = words64(seed, first, count) >> np.uint64(64 - bits)
+    else:
+        kept = words32(seed, first, count) >> np.uint32(32 - bits)
+    out: np.ndarray = kept.astype(dtype) * dtype.type(2.0**-bits)
+    return out
+
+
+def normal(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """Return numbers of mean 0 and deviation 1, two by two, by the method of Box and Muller.
+
+    Dtype   float16, float32, float64
+    """
+    pairs = -(-count // 2)
+    if dtype.name == "float64":
+        words = words64(seed, first, 2 * pairs)
+        u, v = words[0::2] >> np.uint64(11), words[1::2] >> np.uint64(11)
+        scale = 2.0**-53
+    else:
+        words = words32(seed, first, 2 * pairs)
+        u, v = words[0::2], words[1::2]
+        scale = 2.0**-32
+    # One is added so that u lies in (0, 1], where the logarithm is finite.
+    radius = np.sqrt(-2.0 * np.log((u + 1.0) * scale))
+    angle = (2.0 * np.pi * scale) * v
+    out = np.empty((pairs, 2))
+    out[:, 0], out[:, 1] = radius * np.cos(angle), radius * np.sin(angle)
+    return out.reshape(-1)[:count].astype(dtype)
+
+
+def words_each(dtype: np.dtype[Any]) -> int:
+    """Return how many words an element of `uniform` and of `normal` takes."""
+    return 2 if dtype.name == "float64" else 1
+
+
+def integers(seed: int, first: int, count: int, low: int, high: int) -> np.ndarray:
+    """Return integers in [low, high), each equally likely.
+
+    Dtype   int64
+    Note    a word that would favour the small ones is thrown away and drawn again from the same
+            place with the next attempt, so that no element moves another
+    """
+    span = high - low
+    out = words64(seed, first, count)
+    if span < 1 << 64:
+        # The largest multiple of span below 2**64, less one: what lies above has no full round.
+        last = np.uint64((1 << 64) - (1 << 64) % span - 1)
+        attempt = 0
+        while (rejected := np.flatnonzero(out > last)).size:
+            attempt += 1
+            out[rejected] = _draw_again(seed, first, rejected, attempt)
+        out %= np.uint64(span)
+    # Arithmetic modulo 2**64 is what brings [0, 2**64) back to signed numbers.
+    return (out + np.uint64(low & (1 << 64) - 1)).view(np.int64)
+
+
+def permutation(seed: int, first: int, count: int) -> np.ndarray:
+    """Return 0 ... count-1 in random order: sorted by a random word of 64 bits each.
+
+    Dtype   int64
+    """
+    return np.argsort(words64(seed, first, count), kind="stable").astype(np.int64)
+
+
+def _draw_again(seed: int, first: int, elements: np.ndarray, attempt: int) -> np.ndarray:
+    words = _words_of(seed, _places(first, elements // 2), attempt)
+    low, high = np.where(elements % 2, words[:, 2:].T, words[:, :2].T)
+    again: np.ndarray = low | high << _HALF
+    return again
+
+
+def _places(first: int, blocks: np.ndarray) -> np.ndarray:
+    """Return the places of blocks in the stream of a seed, which has 2**64 and then begins anew."""
+    places: np.ndarray = blocks.astype(np.uint64) + np.uint64(first & (1 << 64) - 1)
+    return places
+
+
+def _words_of(seed: int, places: np.ndarray, attempt: int) -> np.ndarray:
+    """Return the words of blocks. Shape (n,) -> (n, 4)."""
+    counter = np.zeros((WORDS, len(places)), np.uint64)
+    counter[0], counter[1], counter[2] = places & _LOW, places >> _HALF, attempt
+    return philox(counter, (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF)).T

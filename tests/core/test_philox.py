@@ -1,0 +1,120 @@
+"""Philox-4x32-10 and the numbers made of its words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fastdist.core import philox
+
+F4, F8 = np.dtype("float32"), np.dtype("float64")
+
+
+# The known answers that Salmon et al. publish with Random123: counter, key, words.
+@pytest.mark.parametrize(
+    ("counter", "key", "words"),
+    [
+        ([0] * 4, (0, 0), [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
+        (
+            [0xFFFFFFFF] * 4,
+            (0xFFFFFFFF, 0xFFFFFFFF),
+            [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD],
+        ),
+        (
+            [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344],
+            (0xA4093822, 0x299F31D0),
+            [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1],
+        ),
+    ],
+)
+def test_philox_gives_the_published_words(
+    counter: list[int], key: tuple[int, int], words: list[int]
+) -> None:
+    got = philox.philox(np.array(counter, np.uint64)[:, None], key)
+    assert got[:, 0].tolist() == words
+
+
+def test_words_are_those_of_counter_and_seed() -> None:
+    seed, first = (0x299F31D0 << 32) | 0xA4093822, (0x85A308D3 << 32) | 0x243F6A88
+    counter = np.array([[0x243F6A88], [0x85A308D3], [7], [0]], np.uint64)
+    expected = philox.philox(counter, (0xA4093822, 0x299F31D0))[:, 0]
+    assert philox.words32(seed, first, 4, attempt=7).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("draw", [philox.uniform, philox.normal])
+@pytest.mark.parametrize("dtype", [np.dtype("float16"), F4, F8])
+def test_element_depends_on_its_place_alone(draw: object, dtype: np.dtype[np.generic]) -> None:
+    # More than one chunk, and a part that begins in the midst of it.
+    whole = draw(5, 100, 70_000, dtype)  # type: ignore[operator]
+    per_block = philox.WORDS // philox.words_each(dtype)
+    part = draw(5, 100 + 9_000, 1_001, dtype)  # type: ignore[operator]
+    assert np.array_equal(part, whole[9_000 * per_block :][:1_001])
+    assert np.array_equal(draw(5, 100, 3, dtype), whole[:3])  # type: ignore[operator]
+
+
+def test_stream_begins_anew_after_its_last_block() -> None:
+    around = philox.words32(3, (1 << 64) - 1, 8)
+    assert around[4:].tolist() == philox.words32(3, 0, 4).tolist()
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [(np.dtype("float16"), 11), (F4, 24), (F8, 53)])
+def test_uniform_numbers_lie_on_a_grid_below_one(dtype: np.dtype[np.generic], bits: int) -> None:
+    values = philox.uniform(1, 0, 100_000, dtype)
+    assert values.dtype == dtype and values.min() >= 0 and values.max() < 1
+    scaled = values.astype(F8) * 2.0**bits
+    assert np.array_equal(scaled, np.floor(scaled))
+    assert abs(values.astype(F8).mean() - 0.5) < 0.005
+
+
+@pytest.mark.parametrize("dtype", [F4, F8])
+def test_normal_numbers_have_the_moments_of_theirs(dtype: np.dtype[np.generic]) -> None:
+    values = philox.normal(1, 0, 200_001, dtype).astype(F8)
+    moments = [float((values**power).mean()) for power in (1, 2, 3, 4)]
+    assert np.allclose(moments, [0, 1, 0, 3], atol=0.05)
+    assert abs(np.corrcoef(values[:-1], values[1:])[0, 1]) < 0.01
+
+
+def test_normal_number_of_the_smallest_word_is_finite(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(philox, "words32", lambda *_: np.zeros(2, np.uint32))
+    assert np.isfinite(philox.normal(0, 0, 2, F4)).all()
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3, 4), (0, 10), (5, 261)])
+def test_integers_are_equally_likely(low: int, high: int) -> None:
+    values = philox.integers(2, 0, 100_000, low, high)
+    counts = np.bincount(values - low, minlength=high - low)
+    expected = 100_000 / (high - low)
+    assert len(counts) == high - low and values.dtype == np.int64
+    assert ((counts - expected) ** 2 / expected).sum() < 2 * (high - low) + 20
+
+
+def test_integers_of_a_wide_span_have_no_bias_towards_small_ones() -> None:
+    # Of a span of 3/4 of all words, a plain remainder would give the lowest third twice as often.
+    low, high = -(1 << 63), (1 << 62)
+    values = philox.integers(4, 0, 30_000, low, high)
+    third = (high - low) // 3
+    assert abs((values < low + third).mean() - 1 / 3) < 0.02
+    assert values.min() >= low and values.max() < high
+
+
+def test_integer_that_was_drawn_again_moves_no_other() -> None:
+    low, high = -(1 << 63), 1
+    whole = philox.integers(4, 0, 1000, low, high)
+    assert np.array_equal(philox.integers(4, 100, 600, low, high), whole[200:800])
+
+
+def test_integers_may_span_all_of_int64() -> None:
+    values = philox.integers(4, 0, 1000, -(1 << 63), 1 << 63)
+    assert (values < 0).mean() == pytest.approx(0.5, abs=0.06)
+
+
+def test_permutation_holds_each_number_once() -> None:
+    order = philox.permutation(1, 0, 1000)
+    assert sorted(order.tolist()) == list(range(1000)) and order.tolist() != list(range(1000))
+    assert philox.permutation(1, 0, 0).tolist() == []
+
+
+def test_uniform_numbers_of_seed_0_are_the_published_words_scaled() -> None:
+    words = [0xE169C58D6627E8D5, 0x9B00DBD8BC57AC4C]
+    assert philox.uniform(0, 0, 2, F8).tolist() == [(word >> 11) * 2.0**-53 for word in words]
+    assert philox.uniform(0, 0, 1, F4).tolist() == [(0x6627E8D5 >> 8) * 2.0**-24]
