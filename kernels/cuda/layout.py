@@ -55,7 +55,7 @@ def element_strides(array: Any) -> tuple[int, ...]:
 
     Raises  ValueError for a view between elements, which no kernel can read
     """
-    itemsize = array.dtype.itemsize
+    itemsize: int = array.dtype.itemsize
     if any(stride % itemsize for stride in array.strides):
         raise ValueError(f"strides {array.strides!r} are not multiples of the itemsize {itemsize}")
     return tuple(stride // itemsize for stride in array.strides)
@@ -63,8 +63,6 @@ def element_strides(array: Any) -> tuple[int, ...]:
 
 def broadcast_strides(array: Any, shape: Sequence[int]) -> tuple[int, ...]:
     """Return the strides, in elements, with which an array is read at every index of shape."""
-    missing = (0,) * (len(shape) - array.ndim)
-    strides = element_strides(array)
-    return missing + tuple(
-        0 if length == 1 else stride for length, stride in zip(array.shape, strides, strict=True)
-    )
+    lengths, strides = tuple(array.shape), element_strides(array)
+    own = [0 if length == 1 else stride for length, stride in zip(lengths, strides, strict=True)]
+    return (*(0,) * (len(shape) - len(own)), *own)

@@ -45,10 +45,11 @@ UNARY abs(T x) {
 }
 UNARY sign(T x) { return T((T(0) < x) - (x < T(0))); }
 
+// The lowest integer divided by -1 overflows, so -1 never divides.
+PREDICATE is_minus_one(T x) { return T(-1) < T(0) && x == T(-1); }
 BINARY fmod(T a, T b) {
     if constexpr (Is<T>::real) return ::fmod(a, b);
-    // The lowest integer divided by -1 overflows.
-    else return b == T(0) || b == T(-1) ? T(0) : T(a % b);
+    else return b == T(0) || is_minus_one(b) ? T(0) : T(a % b);
 }
 BINARY remainder(T a, T b) {
     const T rest = fmod(a, b);
@@ -66,7 +67,7 @@ BINARY floor_divide(T a, T b) {
         return quotient - whole > T(0.5) ? whole + T(1) : whole;
     } else {
         if (b == T(0)) return T(0);
-        if (b == T(-1)) return neg(a);
+        if (is_minus_one(b)) return neg(a);
         return T(a / b - (a % b != T(0) && (a < T(0)) != (b < T(0))));
     }
 }
@@ -81,11 +82,14 @@ BINARY pow(T a, T b) {
     }
 }
 BINARY gcd(T a, T b) {
-    for (a = abs(a), b = abs(b); b != T(0);) {
-        const T rest = fmod(a, b);
-        a = b, b = rest;
+    // Unsigned, for the lowest integer has no absolute value among its own.
+    auto x = a < T(0) ? 0 - WRAPPED(T, a) : WRAPPED(T, a);
+    auto y = b < T(0) ? 0 - WRAPPED(T, b) : WRAPPED(T, b);
+    while (y != 0) {
+        const auto rest = x % y;
+        x = y, y = rest;
     }
-    return a;
+    return T(x);
 }
 
 // Comparison and choice

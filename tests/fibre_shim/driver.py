@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+
 from fastdist.kernels.cuda.launch import THREADS, Launch, Scratch, Struct
 
 SEEDS: Final = (0, 1, 2)
