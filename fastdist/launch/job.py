@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -59,11 +60,14 @@ class Job:
         self._take_exits()
         self.turn_until(lambda: all(worker.status is not None for worker in self._workers))
 
-    def turn_until(self, is_over: Callable[[], bool]) -> None:
+    def turn_until(self, is_over: Callable[[], bool], timeout_s: float | None = None) -> None:
         """Serve pipes, signals, exits and deadlines until is_over; it is asked after each turn."""
-        while not is_over():
+        until = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        while not is_over() and time.monotonic() < until:
             self._output.keep_pace()
-            for key, _ in self._selector.select(self._until_next_deadline()):
+            deadline = min(until, self._next_deadline())
+            left = None if deadline == math.inf else max(0.0, deadline - time.monotonic())
+            for key, _ in self._selector.select(left):
                 key.data()
             self._meet_deadlines()
             if self._screen.is_broken:
@@ -77,11 +81,19 @@ class Job:
     def stop(self, failure: Failure, number: signal.Signals, grace_s: float) -> None:
         """Ask all workers to end, and kill after grace_s who has not; the first call decides."""
         if self.failure is not None:
+            self._note(failure)
             return
         self.failure = failure
         self._kill_at = time.monotonic() + grace_s
         for worker in self._workers:
             worker.send(number)
+
+    def _note(self, failure: Failure) -> None:
+        """Remember what failed after the first failure: a line each, without its traceback."""
+        if not self.failure or self.failure.was_asked or failure.was_asked:
+            return
+        how = b": " + last_line(failure.text) if failure.text else b""
+        self.also_failed.append(f"after that, {failure.sentence}".encode() + how)
 
     def stop_because(self, failure: Failure) -> None:
         """Stop as for a worker that failed."""
@@ -117,19 +129,14 @@ class Job:
         for worker in sorted(ended, key=lambda worker: worker.status or 0):
             self._guard.discard(worker.pid)
             text = self._output.last_words(worker)
-            if worker.status == 0:
-                continue
-            if self.failure is None:
+            was_stopped = self.failure is not None and not text
+            if worker.status != 0 and not was_stopped:
                 self.stop_because(worker_failure(worker, text, self._where))
-            elif text and not self.failure.was_asked:
-                self.also_failed.append(
-                    b"rank %d failed after that: %s" % (worker.rank, last_line(text))
-                )
 
-    def _until_next_deadline(self) -> float | None:
+    def _next_deadline(self) -> float:
         # Once the job ends, held text waits for its worker's end.
         deadline = self._kill_at if self.failure is not None else self._output.next_release()
-        return None if deadline is None else max(0.0, deadline - time.monotonic())
+        return math.inf if deadline is None else deadline
 
     def _meet_deadlines(self) -> None:
         now = time.monotonic()

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 
+from fastdist.core.errors import AuthenticationError
+from fastdist.distributed.sockets import JobSecret
 from fastdist.launch.job_folder import JobFolder
 
-VARIABLE = "FASTDIST_JOB_SECRET"
-FILE_VARIABLE = "FASTDIST_JOB_SECRET_FILE"
-_SECURITY = "FASTDIST_SECURITY"
+_FILE_VARIABLE = "FASTDIST_JOB_SECRET_FILE"
+_TEXT_VARIABLE = "FASTDIST_JOB_SECRET"
 
 
-def require_secret_for(nodes: int, environment: Mapping[str, str]) -> None:
-    """Raise ValueError if several nodes would start without a secret that they share."""
-    if nodes == 1 or is_given(environment) or environment.get(_SECURITY) == "none":
-        return
-    raise ValueError(
+def find_secret(nodes: int, environment: Mapping[str, str]) -> JobSecret | None:
+    """Return the given secret, a new one for a single node, None where security is switched off.
+
+    Raises  AuthenticationError if the given one is unusable, or several nodes have none
+    """
+    if environment.get("FASTDIST_SECURITY") == "none":
+        return None
+    given = JobSecret.from_environment(environment)
+    if given is not None:
+        return given
+    if nodes == 1:
+        return JobSecret.generate("made by fastdist run")
+    raise AuthenticationError(
         f"a job of {nodes} nodes needs one secret on all of them: put 64 hexadecimal digits into a "
-        f"file of mode 0600 (`openssl rand -hex 32` makes them), and set {FILE_VARIABLE} to its "
-        f"path, or {VARIABLE} to the digits, on every node"
+        f"file of mode 0600 (`openssl rand -hex 32` makes them), and set {_FILE_VARIABLE} to its "
+        f"path, or {_TEXT_VARIABLE} to the digits, on every node"
     )
 
 
-def is_given(environment: Mapping[str, str]) -> bool:
-    """Say whether the user has given a job secret."""
-    return bool(environment.get(VARIABLE) or environment.get(FILE_VARIABLE))
+def secret_variables(
+    secret: JobSecret | None, folder: JobFolder, environment: Mapping[str, str]
+) -> dict[str, str]:
+    """Return what workers must be told beside their inherited environment.
 
-
-def secret_variables(folder: JobFolder, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what workers must be told; makes a secret of 32 random bytes where none is given.
-
-    Note  a secret that was made travels in a file of mode 0600: an environment can be read by `ps`
+    Note  a secret that was made travels in a file of mode 0600: `ps` can show an environment
     """
-    if is_given(environment) or environment.get(_SECURITY) == "none":
+    if secret is None or environment.get(_FILE_VARIABLE) or environment.get(_TEXT_VARIABLE):
         return {}
-    return {FILE_VARIABLE: folder.write_private("secret", secrets.token_hex(32) + "\n")}
+    return {_FILE_VARIABLE: folder.write_private("secret", secret.hex() + "\n")}

@@ -1,0 +1,243 @@
+"""The node runs of one job: where they meet, what they tell each other, and who is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections import deque
+from contextlib import closing
+
+from fastdist.core.errors import FastdistError, StoreTimeoutError
+from fastdist.distributed.sockets import JobSecret
+from fastdist.distributed.store import Change, Store, TCPStore, Watch, host_store
+from fastdist.launch.environment import Place
+from fastdist.launch.options import LaunchOptions
+from fastdist.launch.report import Failure
+
+JOIN_S = 300.0
+# A killed launcher closes its connection at once only where it hosts the store; any other is known
+# by its silence. A launcher does nothing but wait, so a busy machine does not silence it for long.
+BEAT_S = 0.5
+LOST_S = 6.0
+_ASK_S = 5.0
+_CLOSE_S = 2.0
+_PREFIX = "fastdist/launch/node/"
+_THREAD_NAME = "fastdist-launch-nodes"
+
+
+class Meeting:
+    """This node's place in the job, and its store, hosted where the node is the first.
+
+    `place` is None until all nodes have joined. News of them comes through `fileno` and `take`.
+    Thread  `_serve` alone talks with the store; all else is the main thread's
+    """
+
+    def __init__(self, options: LaunchOptions, secret: JobSecret | None) -> None:
+        self.place: Place | None = None
+        self._options = options
+        self._secret = secret
+        self._store: Store | None = None
+        self._port = options.master_port or 0
+        if options.node_rank == 0:
+            self._store, self._port = host_store(
+                options.master_address, self._port, secret=secret, timeout=_ASK_S
+            )
+        self._read_fd, self._write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        # Appended by the thread, taken by the main one; a deque is safe for that by itself.
+        self._news: deque[Failure] = deque()
+        self._own_end: str | None = None
+        self._is_hurried = False
+        self._host_has_ended = False
+        self._is_closing = False
+        self._is_over = threading.Event()
+        self._hosts: list[str] = []
+        self._thread: threading.Thread | None = None
+        if options.nodes == 1:
+            self.place = self._place_among([options.workers_per_node])
+            self._is_over.set()
+            return
+        self._thread = threading.Thread(target=self._serve, name=_THREAD_NAME, daemon=True)
+        self._thread.start()
+
+    def fileno(self) -> int:
+        """Readable while something has happened."""
+        return self._read_fd
+
+    def take(self) -> list[Failure]:
+        """Return what has gone wrong on other nodes since the last call."""
+        try:
+            os.read(self._read_fd, 4096)
+        except BlockingIOError:
+            return []
+        return [self._news.popleft() for _ in range(len(self._news))]
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether every node has ended or is lost, and knows it of the others."""
+        return self._is_over.is_set()
+
+    def tell_end(self, failure: Failure | None) -> None:
+        """Let the other nodes know how this one has ended; they get it within BEAT_S.
+
+        Note  after a Ctrl-C this node does not wait to learn how the others end
+        """
+        self._is_hurried = failure is not None and failure.was_asked
+        status = 0 if failure is None else failure.exit_status
+        sentence = "" if failure is None else failure.sentence
+        self._own_end = json.dumps({"status": status, "sentence": sentence})
+
+    def close(self) -> None:
+        """End the thread, and the store where it is hosted here."""
+        self._is_closing = True
+        store = self._store
+        if store is not None:
+            store.close()
+        if self._thread is not None:
+            self._thread.join(_CLOSE_S)
+        os.close(self._read_fd)
+        os.close(self._write_fd)
+
+    def _place_among(self, workers: list[int]) -> Place:
+        options = self._options
+        local_address = options.local_address
+        if local_address is None and options.nodes == 1:
+            local_address = options.master_address
+        return Place(
+            first_rank=sum(workers[: options.node_rank]),
+            world_size=sum(workers),
+            node_rank=options.node_rank,
+            local_world_size=options.workers_per_node,
+            master_address=options.master_address,
+            master_port=self._port,
+            local_address=local_address,
+        )
+
+    def _post(self, failure: Failure | None) -> None:
+        if failure is not None:
+            self._news.append(failure)
+        os.write(self._write_fd, b"!")
+
+    def _serve(self) -> None:
+        try:
+            store = self._join()
+            with closing(store.watch(_PREFIX)) as watch:
+                _Roll(self, store, watch).keep()
+        except Exception as error:  # whatever it is, the main thread waits to be told
+            if not self._is_closing and not self._host_has_ended:
+                self._post(Failure(self._what_failed(error), 1))
+        self._is_over.set()
+        if not self._is_closing:
+            self._post(None)
+
+    def _what_failed(self, error: Exception) -> str:
+        if not isinstance(error, FastdistError):
+            return f"a mistake of fastdist's own: {error!r}"
+        if self.place is None:
+            return f"node {self._options.node_rank} could not join the job: {error}"
+        return f"{self.name(0)} was lost: {error}"
+
+    def name(self, node: int) -> str:
+        """Return how messages speak of a node."""
+        return f"node {node} ({self._hosts[node]})"
+
+    def _join(self) -> Store:
+        options = self._options
+        until = time.monotonic() + JOIN_S
+        store = self._store = self._store or self._connect(until)
+        host = options.local_address or socket.gethostname()
+        card = json.dumps({"workers": options.workers_per_node, "host": host})
+        left = max(1.0, until - time.monotonic())
+        cards = store.join("fastdist/launch", options.node_rank, card, options.nodes, left)
+        known = [json.loads(text) for text in cards]
+        self._hosts = [entry["host"] for entry in known]
+        self.place = self._place_among([entry["workers"] for entry in known])
+        self._post(None)
+        return store
+
+    def _connect(self, until: float) -> Store:
+        """Reach node 0's store, which may start later; in short tries, so that close is heard."""
+        while True:
+            try:
+                options = self._options
+                return TCPStore(
+                    options.master_address, self._port, timeout=_ASK_S, secret=self._secret
+                )
+            except StoreTimeoutError:
+                if self._is_closing or time.monotonic() > until:
+                    raise
+
+
+class _Roll:
+    """Who is here, who has ended and how, who is lost: kept by each node's thread for itself."""
+
+    def __init__(self, meeting: Meeting, store: Store, watch: Watch) -> None:
+        self._meeting = meeting
+        self._store = store
+        self._watch = watch
+        self._me = meeting._options.node_rank
+        self._others = set(range(meeting._options.nodes)) - {self._me}
+        now = time.monotonic()
+        self._heard = dict.fromkeys(self._others, now)
+        self._ended: set[int] = set()
+        self._left: set[int] = set()
+
+    def keep(self) -> None:
+        """Beat and listen until all nodes have ended."""
+        beat = 0
+        told_end = False
+        while not self._meeting._is_closing:
+            beat += 1
+            self._store.set(f"{_PREFIX}{self._me}/beat", str(beat))
+            if self._meeting._own_end is not None and not told_end:
+                self._store.set(f"{_PREFIX}{self._me}/end", self._meeting._own_end)
+                told_end = True
+            if not (told_end and self._meeting._is_hurried):
+                self._listen(time.monotonic() + BEAT_S)
+                self._look_for_the_lost()
+            if told_end and (self._meeting._is_hurried or self._ended >= self._others):
+                self._leave()
+                return
+
+    def _listen(self, until: float) -> None:
+        while (left := until - time.monotonic()) > 0:
+            change = self._watch.next(left)
+            if change is not None:
+                self._take(change)
+
+    def _take(self, change: Change) -> None:
+        number, _, what = change.key.removeprefix(_PREFIX).partition("/")
+        node = int(number)
+        if node == self._me or change.value is None:
+            return
+        self._heard[node] = time.monotonic()
+        if what == "left":
+            self._left.add(node)
+        elif what == "end" and node not in self._ended:
+            self._ended.add(node)
+            if node == 0:
+                # Its store may go any time now, and that is no news.
+                self._meeting._host_has_ended = True
+            end = json.loads(change.value)
+            if end["status"] != 0:
+                sentence = f"{self._meeting.name(node)} ended: {end['sentence']}"
+                self._meeting._post(Failure(sentence, end["status"]))
+
+    def _look_for_the_lost(self) -> None:
+        now = time.monotonic()
+        for node in sorted(self._others - self._ended):
+            silent_s = now - self._heard[node]
+            if silent_s > LOST_S:
+                self._ended.add(node)
+                self._left.add(node)
+                sentence = f"{self._meeting.name(node)} was lost: not heard for {silent_s:.0f} s"
+                self._meeting._post(Failure(sentence, 1))
+
+    def _leave(self) -> None:
+        """Say goodbye; who hosts the store waits a little until the others have, too."""
+        self._store.set(f"{_PREFIX}{self._me}/left", b"")
+        until = time.monotonic() + LOST_S
+        while self._me == 0 and self._left < self._others and time.monotonic() < until:
+            self._listen(min(until, time.monotonic() + BEAT_S))

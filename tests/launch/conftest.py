@@ -1,0 +1,177 @@
+"""A `fastdist run` of its own process, watched with deadlines; nothing of it outlives a test."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+BOUND_S = 20.0
+
+
+class Run:
+    """A started launcher, whose output is collected until a text shows or it ends."""
+
+    def __init__(self, process: subprocess.Popen[bytes], out: int, err: int) -> None:
+        self.process = process
+        self.out = b""
+        self.err = b""
+        self._open = {out: "out", err: "err"}
+
+    def wait_for(self, text: str, timeout_s: float = BOUND_S, of: str = "out") -> None:
+        """Read until text has shown on stdout, or on stderr."""
+        until = time.monotonic() + timeout_s
+        while text.encode() not in getattr(self, of):
+            assert self._read(until), f"never saw {text!r} in {self.out!r}; stderr {self.err!r}"
+
+    def number_after(self, text: str) -> int:
+        """Wait for `text 123` on stdout and return the number."""
+        self.wait_for(text)
+        self.wait_for_line_after(text)
+        return int(self.out.decode().split(text, 1)[1].split()[0])
+
+    def wait_for_line_after(self, text: str) -> None:
+        until = time.monotonic() + BOUND_S
+        while b"\n" not in self.out.split(text.encode(), 1)[1]:
+            assert self._read(until)
+
+    def end(self, timeout_s: float = BOUND_S) -> int:
+        """Read until the launcher has ended, and return its exit status."""
+        until = time.monotonic() + timeout_s
+        while self._open:
+            assert self._read(until), f"did not end: {self.out!r} {self.err!r}"
+        return self.process.wait(max(0.1, until - time.monotonic()))
+
+    def _read(self, until: float) -> bool:
+        left = until - time.monotonic()
+        ready = select.select(list(self._open), [], [], left)[0] if left > 0 and self._open else []
+        for fd in ready:
+            try:
+                chunk = os.read(fd, 1 << 16)
+            except OSError:
+                # A terminal answers so when its last program has gone.
+                chunk = b""
+            name = self._open[fd]
+            setattr(self, name, getattr(self, name) + chunk)
+            if not chunk:
+                self._close(fd)
+        return bool(ready)
+
+    def close_stdout(self) -> None:
+        """Stop reading, as `head` does."""
+        self._close(next(fd for fd, name in self._open.items() if name == "out"))
+
+    def _close(self, fd: int) -> None:
+        del self._open[fd]
+        os.close(fd)
+
+    def close(self) -> None:
+        """End what is left; the watcher then ends the workers."""
+        self.process.kill()
+        self.process.wait()
+        for fd in list(self._open):
+            self._close(fd)
+
+
+def _start(
+    arguments: Sequence[str], environment: Mapping[str, str] | None, columns: int | None
+) -> Run:
+    out, out_end = os.pipe() if columns is None else _terminal(columns)
+    err, err_end = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fastdist.run", *arguments],
+        env={**os.environ, **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=out_end,
+        stderr=err_end,
+    )
+    os.close(out_end)
+    os.close(err_end)
+    return Run(process, out, err)
+
+
+def _terminal(columns: int) -> tuple[int, int]:
+    screen, program = pty.openpty()
+    fcntl.ioctl(program, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    return screen, program
+
+
+@pytest.fixture
+def run_command() -> Iterator[Callable[..., Run]]:
+    """Start `python -m fastdist.run ARGUMENTS`; on a terminal where columns are given."""
+    runs: list[Run] = []
+
+    def start(
+        *arguments: str, environment: Mapping[str, str] | None = None, columns: int | None = None
+    ) -> Run:
+        runs.append(_start(arguments, environment, columns))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        run.close()
+
+
+@pytest.fixture
+def start_run(tmp_path: Path, run_command: Callable[..., Run]) -> Callable[..., Run]:
+    """Start `python -m fastdist.run FLAGS script` with the worker's text as script."""
+
+    def start(
+        text: str,
+        *flags: str,
+        environment: Mapping[str, str] | None = None,
+        columns: int | None = None,
+    ) -> Run:
+        # Two nodes of one test run different scripts.
+        script = tmp_path / f"worker{len(list(tmp_path.glob('*.py')))}.py"
+        script.write_text(textwrap.dedent(text))
+        return run_command(*flags, str(script), environment=environment, columns=columns)
+
+    return start
+
+
+class Watched:
+    """A process that is not our child: says whether it has ended, even where nobody reaps it."""
+
+    def __init__(self, pid: int) -> None:
+        self._fd = os.pidfd_open(pid)
+
+    def ends_within(self, timeout_s: float) -> bool:
+        """Wait for its end."""
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return bool(poll.poll(timeout_s * 1000))
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        signal.pidfd_send_signal(self._fd, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Forget it."""
+        os.close(self._fd)
+
+
+@pytest.fixture
+def watch() -> Iterator[Callable[[int], Watched]]:
+    """Watch a process by its id."""
+    watched: list[Watched] = []
+
+    def start(pid: int) -> Watched:
+        watched.append(Watched(pid))
+        return watched[-1]
+
+    yield start
+    for process in watched:
+        process.close()

@@ -1,0 +1,159 @@
+"""Two `fastdist run --nnodes 2`, on 127.0.0.1 and 127.0.0.2: joining, ending, losing one."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+from collections.abc import Callable
+from multiprocessing import connection
+from typing import Any
+
+import pytest
+
+from fastdist.distributed.sockets import free_port
+from fastdist.launch.nodes import BEAT_S, LOST_S
+
+# Until the other node has noticed, ended its workers and reported.
+_LOST_BOUND_S = LOST_S + 4.0
+_WAITING = """
+    import os, signal
+    print("pid of", os.environ["RANK"], "is", os.getpid())
+    signal.pause()
+"""
+StartNode = Callable[..., Any]
+
+
+@pytest.fixture
+def start_node(start_run: Any) -> StartNode:
+    """Start node K of two, with two workers on node 0 and one on node 1."""
+    port = free_port()
+    secret = secrets.token_hex(32)
+
+    def start(node: int, text: str, *, secret: str = secret) -> Any:
+        return start_run(
+            text,
+            f"-n{2 - node}",
+            "--nnodes=2",
+            f"--node-rank={node}",
+            "--master-addr=127.0.0.1",
+            f"--master-port={port}",
+            f"--local-addr=127.0.0.{node + 1}",
+            environment={"FASTDIST_JOB_SECRET": secret},
+        )
+
+    return start
+
+
+def test_ranks_go_on_from_node_to_node(start_node: StartNode) -> None:
+    text = """
+        import os
+        names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK FASTDIST_ADDRESS"
+        print(*[os.environ[name] for name in names.split()])
+    """
+    nodes = [start_node(1, text), start_node(0, text)]
+    assert [node.end() for node in nodes] == [0, 0]
+    assert nodes[0].out == b"[rank 2] 2 3 0 1 1 127.0.0.2\n"
+    assert sorted(nodes[1].out.splitlines()) == [
+        b"[rank 0] 0 3 0 2 0 127.0.0.1",
+        b"[rank 1] 1 3 1 2 0 127.0.0.1",
+    ]
+
+
+def test_a_failure_ends_both_nodes_with_its_status_and_name(start_node: StartNode) -> None:
+    first = start_node(0, _WAITING)
+    second = start_node(1, "import sys; sys.exit(9)")
+    assert [second.end(), first.end()] == [9, 9]
+    assert b"rank 2 failed with exit status 9" in second.err
+    assert b"node 1 (127.0.0.2) ended: rank 2 failed with exit status 9" in first.err
+
+
+def test_a_killed_node_is_named_by_the_one_that_hosts_the_store(
+    start_node: StartNode, watch: Callable[[int], Any]
+) -> None:
+    first, second = start_node(0, _WAITING), start_node(1, _WAITING)
+    left = [watch(first.number_after(f"pid of {rank} is")) for rank in (0, 1)]
+    left.append(watch(second.number_after("pid of 2 is")))
+    second.process.kill()
+    assert left[2].ends_within(2.0)
+    assert first.end(_LOST_BOUND_S) == 1
+    assert b"node 1 (127.0.0.2) was lost" in first.err
+    assert all(worker.ends_within(0.0) for worker in left)
+
+
+def test_a_killed_host_of_the_store_is_named_by_the_other(
+    start_node: StartNode, watch: Callable[[int], Any]
+) -> None:
+    first, second = start_node(0, _WAITING), start_node(1, _WAITING)
+    left = [watch(first.number_after(f"pid of {rank} is")) for rank in (0, 1)]
+    left.append(watch(second.number_after("pid of 2 is")))
+    first.process.kill()
+    assert second.end(_LOST_BOUND_S) == 1
+    assert b"node 0 (127.0.0.1) was lost" in second.err
+    assert all(worker.ends_within(2.0) for worker in left)
+
+
+def test_a_lost_node_is_named_even_where_a_worker_failed_first(start_node: StartNode) -> None:
+    first = start_node(
+        0,
+        """
+        import os, sys
+        from multiprocessing import connection
+        print("pid of", os.environ["RANK"], "is", os.getpid())
+        if os.environ["RANK"] == "0":
+            with connection.Listener(("127.0.0.1", 0)) as listener:
+                print("port", listener.address[1])
+                try:
+                    listener.accept().recv()
+                except EOFError:
+                    raise SystemExit("my peer has gone")
+        import signal; signal.pause()
+        """,
+    )
+    second = start_node(1, _WAITING)
+    second.number_after("pid of 2 is")
+    peer = connection.Client(("127.0.0.1", first.number_after("port")))
+    second.process.kill()
+    peer.close()
+    assert first.end(_LOST_BOUND_S) == 1
+    assert b"rank 0 failed with exit status 1" in first.err
+    assert b"after that, node 1 (127.0.0.2) was lost" in first.err
+
+
+def test_a_frozen_node_is_lost_as_well(start_node: StartNode) -> None:
+    first, second = start_node(0, _WAITING), start_node(1, _WAITING)
+    second.number_after("pid of 2 is")
+    first.number_after("pid of 1 is")
+    second.process.send_signal(signal.SIGSTOP)
+    assert first.end(_LOST_BOUND_S) == 1
+    assert b"node 1 (127.0.0.2) was lost: not heard for" in first.err
+
+
+def test_a_node_without_the_right_secret_does_not_join(start_node: StartNode) -> None:
+    first = start_node(0, _WAITING)
+    second = start_node(1, _WAITING, secret=secrets.token_hex(32))
+    assert second.end(5.0) == 1
+    assert b"node 1 could not join the job: the store at tcp://127.0.0.1" in second.err
+    assert b"refused the handshake" in second.err
+    first.process.send_signal(signal.SIGINT)
+    assert first.end(3.0) == 130
+
+
+@pytest.mark.parametrize("node", [0, 1])
+def test_a_ctrl_c_on_one_node_ends_both(start_node: StartNode, node: int) -> None:
+    nodes = [start_node(0, _WAITING), start_node(1, _WAITING)]
+    nodes[0].number_after("pid of 1 is")
+    nodes[1].number_after("pid of 2 is")
+    nodes[node].process.send_signal(signal.SIGINT)
+    assert nodes[node].end(3.0) == 130
+    assert nodes[1 - node].end(_LOST_BOUND_S) in (1, 130)
+    assert f"node {node} (127.0.0.{node + 1})".encode() in nodes[1 - node].err
+
+
+def test_waiting_for_the_other_nodes_can_be_interrupted(start_node: StartNode) -> None:
+    alone = start_node(1, _WAITING)
+    alone.process.send_signal(signal.SIGINT)
+    assert alone.end(3.0) in (130, -signal.SIGINT)
+
+
+def test_a_beat_is_much_shorter_than_the_silence_that_counts_as_loss() -> None:
+    assert LOST_S >= 10 * BEAT_S

@@ -1,0 +1,276 @@
+"""`fastdist run` as its users meet it: output, failures, Ctrl-C, and what is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_PIDS = """
+    import os, signal
+    print("pid of", os.environ["RANK"], "is", os.getpid())
+    signal.pause()
+"""
+
+
+def test_each_worker_is_told_its_place(start_run: Any) -> None:
+    run = start_run(
+        """
+        import os
+        names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR FASTDIST_STORE_HOSTED"
+        print(*[os.environ[name] for name in names.split()], os.environ["FASTDIST_ADDRESS"])
+        assert 0 < int(os.environ["MASTER_PORT"]) < 65536
+        """,
+        "-n",
+        "2",
+    )
+    assert run.end() == 0
+    assert sorted(run.out.decode().splitlines()) == [
+        "[rank 0] 0 2 0 2 127.0.0.1 1 127.0.0.1",
+        "[rank 1] 1 2 1 2 127.0.0.1 1 127.0.0.1",
+    ]
+
+
+def test_the_secret_is_a_private_file_that_goes_with_the_job(start_run: Any) -> None:
+    run = start_run(
+        """
+        import os, stat
+        path = os.environ["FASTDIST_JOB_SECRET_FILE"]
+        print("mode", oct(stat.S_IMODE(os.stat(path).st_mode)))
+        print("bytes", len(bytes.fromhex(open(path).read().strip())))
+        print("path", path)
+        assert "FASTDIST_JOB_SECRET" not in os.environ
+        """
+    )
+    assert run.end() == 0
+    out = run.out.decode()
+    assert "mode 0o600" in out
+    assert "bytes 32" in out
+    assert not os.path.exists(out.split("path ")[1].strip())
+
+
+def test_a_module_and_its_arguments_are_passed_on(run_command: Any) -> None:
+    run = run_command("-n", "1", "-m", "this_module_is_missing", "--epochs", "-n", "5")
+    assert run.end() == 1
+    assert b"No module named this_module_is_missing" in run.err
+    run = run_command("-m", "timeit", "-n", "1", "-r", "1", "print('called')")
+    assert run.end() == 0
+    assert b"[rank 0] called\n" in run.out
+
+
+def test_a_bar_is_drawn_on_a_terminal_of_the_width_that_workers_are_told(
+    start_run: Any, tmp_path: Path
+) -> None:
+    run = start_run(
+        """
+        import os, sys
+        width = int(os.environ["FASTDIST_TERMINAL_WIDTH"])
+        print("told", width, os.environ["COLUMNS"])
+        sys.stdout.write("=" * 100 + "\\r")
+        print("done")
+        """,
+        columns=40,
+    )
+    assert run.end() == 0
+    assert b"[rank 0] told 40 40\r\n" in run.out
+    bar = b"\r\x1b[K" + b"=" * 39
+    assert bar in run.out
+    assert run.out.endswith(b"[rank 0] done\r\n" + b"=" * 39 + b"\r\x1b[K")
+
+
+def test_workers_are_not_told_a_width_where_there_is_no_terminal(start_run: Any) -> None:
+    run = start_run('import os; print("FASTDIST_TERMINAL_WIDTH" in os.environ)')
+    assert run.end() == 0
+    assert run.out == b"[rank 0] False\n"
+
+
+def test_unicode_and_long_lines_come_through_whole(start_run: Any) -> None:
+    run = start_run('print("ü✓" * 300_000); print("end")')
+    assert run.end() == 0
+    assert run.out.decode() == "[rank 0] " + "ü✓" * 300_000 + "\n[rank 0] end\n"
+
+
+def test_a_worker_may_close_its_stdout(start_run: Any) -> None:
+    run = start_run(
+        """
+        import os, sys
+        print("before", flush=True)
+        os.close(1)
+        print("still here", file=sys.stderr)
+        sys.stdout = None
+        """
+    )
+    assert run.end() == 0
+    assert run.out == b"[rank 0] before\n"
+    assert run.err == b"[rank 0] still here\n"
+
+
+def test_the_first_failure_ends_the_job_with_its_traceback_once(start_run: Any) -> None:
+    run = start_run(
+        """
+        import os, signal
+        if os.environ["RANK"] == "1":
+            try:
+                raise ValueError("too small")
+            except ValueError as error:
+                raise RuntimeError("no good") from error
+        signal.pause()
+        """,
+        "-n",
+        "3",
+    )
+    assert run.end() == 1
+    err = run.err.decode()
+    assert err.count("ValueError: too small") == 1
+    assert err.count("RuntimeError: no good") == 1
+    assert "python -m fastdist.run: rank 1 failed with exit status 1 (pid " in err
+    assert err.rstrip().endswith("RuntimeError: no good")
+
+
+def test_the_exit_status_is_the_first_failures(start_run: Any) -> None:
+    run = start_run("import sys; sys.exit(7)")
+    assert run.end() == 7
+
+
+def test_a_traceback_of_a_worker_that_lives_on_is_shown(start_run: Any) -> None:
+    run = start_run(
+        """
+        import signal, traceback
+        try:
+            raise ValueError("caught")
+        except ValueError:
+            traceback.print_exc()
+        signal.pause()
+        """
+    )
+    run.wait_for("[rank 0] ValueError: caught\n", of="err")
+
+
+def test_a_killed_worker_ends_the_job_within_five_seconds_and_is_named(
+    start_run: Any, watch: Callable[[int], Any]
+) -> None:
+    run = start_run(_PIDS, "-n", "3")
+    pids = [run.number_after(f"pid of {rank} is") for rank in range(3)]
+    others = [watch(pids[0]), watch(pids[2])]
+    start = time.monotonic()
+    os.kill(pids[1], signal.SIGKILL)
+    assert run.end(5.0) == 128 + signal.SIGKILL
+    assert time.monotonic() - start < 5.0
+    assert "rank 1 was killed by SIGKILL" in run.err.decode()
+    assert f"(pid {pids[1]})" in run.err.decode()
+    assert all(other.ends_within(0.0) for other in others)
+
+
+def test_a_worker_that_ignores_sigterm_is_killed_after_the_grace(
+    start_run: Any, watch: Callable[[int], Any]
+) -> None:
+    run = start_run(
+        """
+        import os, signal
+        if os.environ["RANK"] == "0":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print("pid of", os.environ["RANK"], "is", os.getpid())
+        while True:
+            signal.pause()
+        """,
+        "-n",
+        "2",
+    )
+    stubborn, other = (run.number_after(f"pid of {rank} is") for rank in (0, 1))
+    watched = watch(stubborn)
+    os.kill(other, signal.SIGKILL)
+    assert run.end(5.0) == 128 + signal.SIGKILL
+    assert watched.ends_within(0.0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_ending_signal_ends_all_within_two_seconds_and_leaves_nothing(
+    start_run: Any, watch: Callable[[int], Any], number: signal.Signals, tmp_path: Path
+) -> None:
+    run = start_run(
+        """
+        import os, signal, subprocess, sys
+        child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+        open(os.environ["FASTDIST_RUNTIME_DIR"] + "/left", "w").close()
+        print("child of", os.environ["RANK"], "is", child.pid)
+        print("pid of", os.environ["RANK"], "is", os.getpid())
+        child.wait()
+        """,
+        "-n",
+        "2",
+        environment={"XDG_RUNTIME_DIR": str(tmp_path)},
+    )
+    pids = [
+        run.number_after(f"{what} of {rank} is") for what in ("pid", "child") for rank in (0, 1)
+    ]
+    left = [watch(pid) for pid in pids]
+    start = time.monotonic()
+    run.process.send_signal(number)
+    assert run.end(2.0) == 128 + number
+    assert time.monotonic() - start < 2.0
+    assert all(process.ends_within(0.5) for process in left)
+    assert b"Traceback" not in run.err
+    assert f"ended by {number.name}" in run.err.decode()
+    assert list(tmp_path.glob("fastdist-*")) == []
+
+
+def test_a_frozen_worker_does_not_hold_up_a_ctrl_c(
+    start_run: Any, watch: Callable[[int], Any]
+) -> None:
+    run = start_run(_PIDS)
+    pid = run.number_after("pid of 0 is")
+    frozen = watch(pid)
+    os.kill(pid, signal.SIGSTOP)
+    run.process.send_signal(signal.SIGINT)
+    assert run.end(2.0) == 130
+    assert frozen.ends_within(0.0)
+
+
+def test_workers_die_with_their_launcher(
+    start_run: Any, watch: Callable[[int], Any], tmp_path: Path
+) -> None:
+    run = start_run(_PIDS, "-n", "2", environment={"XDG_RUNTIME_DIR": str(tmp_path)})
+    workers = [watch(run.number_after(f"pid of {rank} is")) for rank in range(2)]
+    run.process.kill()
+    assert all(worker.ends_within(5.0) for worker in workers)
+
+
+def test_a_reader_that_leaves_ends_the_job(start_run: Any, watch: Callable[[int], Any]) -> None:
+    run = start_run('print("first")\nwhile True: print("x" * 1000)')
+    run.wait_for("first")
+    run.close_stdout()
+    assert run.end(5.0) == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("-n", "0"), "--nproc-per-node must be a whole number from 1 up, got '0'"),
+        (("-n", "two"), "--nproc-per-node must be a whole number from 1 up, got 'two'"),
+        (("--node-rank", "1"), "--node-rank must be from 0 to 0 (--nnodes is 1), got '1'"),
+        (("--master-port", "70000"), "--master-port must be from 1 to 65535, got '70000'"),
+        (("--nnodes", "2", "--node-rank", "0"), "--nnodes 2 needs --master-addr and --master-port"),
+        (("--local-addr", "203.0.113.7"), "--local-addr: '203.0.113.7' is not an address of"),
+        (("--master-addr", "203.0.113.7"), "--master-addr: '203.0.113.7' is not an address of"),
+    ],
+)
+def test_a_wrong_flag_is_an_error_before_anything_starts(
+    start_run: Any, flags: tuple[str, ...], message: str
+) -> None:
+    run = start_run('print("started")', *flags)
+    assert run.end() == 2
+    assert message in " ".join(run.err.decode().split())
+    assert run.out == b""
+
+
+def test_several_nodes_without_a_secret_are_an_error_before_anything_starts(start_run: Any) -> None:
+    flags = ["--nnodes=2", "--node-rank=1", "--master-addr=127.0.0.1", "--master-port=29500"]
+    run = start_run('print("started")', *flags)
+    assert run.end() == 2
+    assert b"a job of 2 nodes needs one secret on all of them" in run.err
+    assert run.out == b""

@@ -1,0 +1,60 @@
+"""The command `fastdist`: its help, its mistakes, and where each command leads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import fastdist
+from fastdist import cli
+from fastdist.launch import main as launch_main
+
+
+def test_no_command_prints_the_help_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 2
+    assert "usage: fastdist COMMAND" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help", "help"])
+def test_help_names_each_command(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([flag]) == 0
+    out = capsys.readouterr().out
+    assert all(f"\n  {name} " in out for name in ("run", "demo", "info", "version"))
+
+
+def test_an_unknown_command_is_told_what_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["trian"]) == 2
+    expected = "fastdist: unknown command 'trian'; known: run, demo, info, version\n"
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize("name", ["version", "-V", "--version"])
+def test_version_is_the_packages(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([name]) == 0
+    assert capsys.readouterr().out == f"fastdist {fastdist.__version__}\n"
+
+
+def test_demo_runs_the_digits_on_three_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[list[str], str]] = []
+
+    def run(arguments: list[str], prog: str) -> int:
+        seen.append((arguments, prog))
+        return 5
+
+    monkeypatch.setattr(launch_main, "main", run)
+    assert cli.main(["demo", "--epochs", "1"]) == 5
+    expected = ["-n", "3", "-m", "fastdist.examples.digits", "--epochs", "1"]
+    assert seen == [(expected, "fastdist demo")]
+
+
+def test_commands_without_arguments_refuse_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["info", "--all"]) == 2
+    assert "takes no arguments, got '--all'" in capsys.readouterr().err
+
+
+def test_the_command_line_works_as_a_process() -> None:
+    command = [sys.executable, "-m", "fastdist.cli", "version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"fastdist {fastdist.__version__}\n"
