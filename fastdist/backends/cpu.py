@@ -11,7 +11,6 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from fastdist.core.errors import DeviceError, ShapeError
-
 from fastdist.kernels.cpu.silence import silent
 
 from .backend import Backend
@@ -71,10 +70,25 @@ _EVENT = CpuEvent()
 _STREAM = CpuStream()
 
 
+@silent
+def copy_into(out: np.ndarray, array: np.ndarray) -> None:
+    """Write array into out: broadcasts, and casts as C does, silent about NaN and overflow."""
+    np.copyto(out, array, casting="unsafe")
+
+
+@silent
+def add_into(accumulator: np.ndarray, array: np.ndarray) -> None:
+    """Add array to accumulator in place."""
+    np.add(accumulator, array, accumulator)
+
+
 class CpuBackend:
     """NumPy arrays, and the kernels of fastdist.kernels.cpu."""
 
     type = "cpu"
+    # Called for each gradient that meets another one, so without a method's frame around it.
+    copy_into = staticmethod(copy_into)
+    add_into = staticmethod(add_into)
 
     def __init__(self) -> None:
         self._kernels: dict[str, Callable[..., None]] = {}
@@ -120,12 +134,6 @@ class CpuBackend:
             array = _starting_at(array, offset_bytes)
         return as_strided(array, shape, strides_bytes)
 
-    @silent
-    def copy_into(self, out: np.ndarray, array: np.ndarray) -> None:
-        # C's cast is asked for: NaN to an integer or a float that overflows float16 is the caller's
-        # wish, not a mishap.
-        np.copyto(out, array, casting="unsafe")
-
     def pointwise(self, body: Body, arrays: Sequence[np.ndarray], out: np.ndarray) -> None:
         if self._kernel_for is None:
             self._kernel_for = import_module("fastdist.kernels.cpu.pointwise").kernel_for
@@ -136,10 +144,6 @@ class CpuBackend:
         if found is None:
             found = self._kernels[name] = find_kernel(name)
         return found
-
-    @silent
-    def add_into(self, accumulator: np.ndarray, array: np.ndarray) -> None:
-        np.add(accumulator, array, out=accumulator)
 
     def current_stream(self, index: int | None = None) -> CpuStream:
         return _STREAM

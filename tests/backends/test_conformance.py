@@ -12,6 +12,7 @@ import pytest
 from fastdist.backends import Backend, backend_of
 from fastdist.backends.sim import SimBackend
 from fastdist.core.errors import DeviceError
+from fastdist.core.scalar import parse
 
 DTYPES = ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
 WAIT_S = 30.0
@@ -110,6 +111,22 @@ def test_add_into_adds_in_place(backend: Backend) -> None:
     accumulator = backend.from_numpy(np.ones(4, np.float32), 0)
     backend.add_into(accumulator, backend.from_numpy(np.arange(4, dtype=np.float32), 0))
     assert backend.to_numpy(accumulator).tolist() == [1, 2, 3, 4]
+
+
+def test_pointwise_broadcasts_and_takes_a_number_by_value(backend: Backend) -> None:
+    body = parse("a * b + c", ("a", "b", "c"))
+    a = backend.from_numpy(np.arange(3.0), 0)
+    b = backend.from_numpy(np.array([[2.0], [3.0]]), 0)
+    out = backend.empty((2, 3), np.dtype("float64"), 0)
+    backend.pointwise(body, [a, b, np.array(1.0)], out)
+    assert backend.to_numpy(out).tolist() == [[1, 3, 5], [1, 4, 7]]
+
+
+def test_structured_kernel_takes_arrays_then_results_then_numbers(backend: Backend) -> None:
+    array = backend.from_numpy(np.arange(6.0).reshape(2, 3), 0)
+    out = backend.empty((2,), np.dtype("float64"), 0)
+    backend.kernel("reduce.sum")(array, out, (1,))
+    assert backend.to_numpy(out).tolist() == [3.0, 12.0]
 
 
 def test_kernel_says_which_kernel_is_missing(backend: Backend) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from fastdist.core.errors import DeviceError
 
-from ..cpu import CpuBackend
+from ..cpu import CpuBackend, add_into, copy_into
 from .device import SimArray, SimDevice, memory_of
 from .faults import Behaviour
 from .stream import Currents, SimStream
@@ -113,13 +113,13 @@ class SimBackend:
 
     def copy_into(self, out: SimArray, array: SimArray | np.ndarray) -> None:
         if not isinstance(array, SimArray) or array.device is out.device:
-            self._launch("copy", self._cpu.copy_into, out, array)
+            self._launch("copy", copy_into, out, array)
             return
         # Between devices each side waits for the other: the values must be there, and stay until
         # they are read.
         here, there = out.device.current_stream(), array.device.current_stream()
         here.wait_event(there.record_event())
-        here.launch("copy", self._cpu.copy_into, memory_of(out), memory_of(array))
+        here.launch("copy", copy_into, memory_of(out), memory_of(array))
         there.wait_event(here.record_event())
 
     def pointwise(self, body: Body, arrays: Sequence[Any], out: SimArray) -> None:
@@ -138,7 +138,7 @@ class SimBackend:
         return found
 
     def add_into(self, accumulator: SimArray, array: SimArray) -> None:
-        self._launch("add_into", self._cpu.add_into, accumulator, array)
+        self._launch("add_into", add_into, accumulator, array)
 
     def current_stream(self, index: int | None = None) -> SimStream:
         return self.device(index).current_stream()
@@ -168,8 +168,10 @@ class SimBackend:
                     )
                 device = argument.device
                 return memory_of(argument)
-            if isinstance(argument, (list, tuple)):
-                return type(argument)(map(unwrap, argument))
+            if isinstance(argument, tuple):
+                return tuple(map(unwrap, argument))
+            if isinstance(argument, list):
+                return list(map(unwrap, argument))
             if isinstance(argument, np.ndarray) and argument.ndim:
                 raise DeviceError(f"{name}: an array of the CPU among arrays of sim; copy it first")
             return argument.copy() if isinstance(argument, np.ndarray) else argument
