@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -231,8 +232,9 @@ def test_what_stands_on_top_uses_public_names() -> None:
 
 
 def is_private(found: Import) -> bool:
-    own = f"fastdist.{room_of(found.importer)}."
-    return "._" in found.name and found.name.startswith("fastdist.") and own not in found.name
+    """Whether a name of another room begins with one underscore."""
+    own = found.name.startswith(f"fastdist.{room_of(found.importer) or '-'}.")
+    return inside(found.name) is not None and not own and bool(re.search(r"\._(?!_)", found.name))
 
 
 def test_a_circle_is_found() -> None:
