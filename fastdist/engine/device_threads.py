@@ -1,0 +1,98 @@
+"""A thread and a ready queue for each device, started when a pass first needs them."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..backends.backend import backend_of
+from ..core.device import Device
+from ..graph.node import Node
+from .ready_queue import ReadyQueue
+
+
+class _ThisThread(threading.local):
+    queue: ReadyQueue | None = None
+
+
+_this_thread = _ThisThread()
+
+
+def current_device_queue() -> ReadyQueue | None:
+    """Return the queue of the device whose thread this is; None for any other thread."""
+    return _this_thread.queue
+
+
+def device_of(node: Node) -> Device | None:
+    """Return the device that a Node runs on; None for the CPU."""
+    layout = node.layout
+    if layout.__class__ is tuple:
+        for part in layout:
+            if part is not None and part.device.index is not None:
+                device: Device = part.device
+                return device
+        return None
+    if layout is None or layout.device.index is None:
+        return None
+    found: Device = layout.device
+    return found
+
+
+class DeviceThreads:
+    """The device threads of the engine, named `fastdist-engine-cuda:0` after their device.
+
+    Thread  any may ask for a queue; `_lock` guards `_queues`
+    """
+
+    def __init__(self, loop: Callable[[ReadyQueue], None]) -> None:
+        self._loop = loop
+        self._queues: dict[Device, ReadyQueue] = {}
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+
+    def queue_of(self, device: Device) -> ReadyQueue:
+        """Return the device's queue, starting its thread at the first call."""
+        queue = self._queues.get(device)
+        if queue is None:
+            with self._lock:
+                queue = self._queues.get(device)
+                if queue is None:
+                    queue = self._start(device)
+        return queue
+
+    def _start(self, device: Device) -> ReadyQueue:
+        if not self._threads:
+            atexit.register(self.shutdown)
+        queue = ReadyQueue()
+        thread = threading.Thread(
+            target=self._run, args=(device, queue), name=f"fastdist-engine-{device}", daemon=True
+        )
+        self._threads.append(thread)
+        self._queues[device] = queue
+        thread.start()
+        return queue
+
+    def _run(self, device: Device, queue: ReadyQueue) -> None:
+        _this_thread.queue = queue
+        self._loop(queue)
+
+    def streams_of(self, nodes: Iterable[Node]) -> dict[Device, Any]:
+        """Return the caller's current stream of each device that nodes live on.
+
+        The pass runs on these: what it computes then follows what the caller queued, and precedes what it queues next.
+        """
+        devices = {device for node in nodes if (device := device_of(node)) is not None}
+        return {device: backend_of(device.type).current_stream(device.index) for device in devices}
+
+    def shutdown(self) -> None:
+        """End all device threads; a later pass starts new ones."""
+        with self._lock:
+            queues, self._queues = self._queues, {}
+            threads, self._threads = self._threads, []
+        for queue in queues.values():
+            queue.push_shutdown()
+        for thread in threads:
+            thread.join(timeout=1.0)
+

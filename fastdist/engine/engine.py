@@ -1,0 +1,261 @@
+"""The engine: runs a GraphTask on the caller's thread and the threads of the devices that its Nodes live on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from ..core.errors import GraphError
+from ..graph.modes import modes, set_grad_mode, tls
+from ..graph.node import Node, next_sequence_number, node_of, output_number
+from ..tensor.tensor import Tensor, layout_of, wrap
+from . import hooks
+from .device_threads import DeviceThreads, current_device_queue, device_of
+from .graph_task import GraphRoot, GraphTask
+from .input_buffer import InputBuffer
+from .ready_queue import NodeTask, ReadyQueue
+
+
+class _RunningTask(threading.local):
+    """The pass whose Node this thread is running; None outside of a pass."""
+
+    graph_task: GraphTask | None = None
+    depth = 0
+
+
+_running = _RunningTask()
+
+
+class Engine:
+    """Runs passes. One for the process: `engine()`.
+
+    Thread  any; several passes may run at once, also through the same Nodes
+    Source  PyTorch, torch/csrc/autograd/engine.cpp
+    """
+
+    def __init__(self) -> None:
+        self.device_threads = DeviceThreads(self.device_loop)
+
+    def execute(
+        self,
+        roots: Sequence[tuple[Any, Tensor]],
+        *,
+        keep: bool,
+        create_graph: bool,
+        inputs: Sequence[tuple[Node, int]] | None,
+        accumulate: bool,
+    ) -> list[Tensor | None]:
+        """Run a local pass from (edge, gradient) roots and return the captured gradients of inputs.
+
+        Raises  whatever a Node or hook raised first
+        """
+        # Inside a device's thread the pass shares that thread's queue: it must go on serving its device, or the
+        # Nodes that this very pass sends there would wait for ever.
+        queue = current_device_queue() or ReadyQueue()
+        root = GraphRoot(
+            tuple(edge for edge, _ in roots), tuple(g for _, g in roots), next_sequence_number()
+        )
+        task = GraphTask(
+            keep_graph=keep,
+            create_graph=create_graph,
+            depth=_running.depth + 1 if _running.graph_task is not None else 0,
+            cpu_ready_queue=queue,
+            graph_roots=tuple(edge for edge, _ in roots),
+        )
+        task.compute_dependencies([root])
+        if inputs is not None:
+            task.init_to_execute(root, inputs, accumulate)
+        task.streams = self.device_threads.streams_of(task.nodes_in_graph)
+        queue.push(NodeTask(task, root, InputBuffer(0)))
+        self.run_until_complete(task, queue)
+        return task.future.wait()
+
+    def run_until_complete(self, task: GraphTask, queue: ReadyQueue) -> None:
+        """Serve queue until task is complete: the waiting caller's loop."""
+        while not task.completed():
+            self.run_one(queue.pop(), queue)
+        if not task.future.done():
+            task.mark_completed_and_post_process()
+
+    def run_one(self, item: NodeTask, queue: ReadyQueue) -> None:
+        """Run one queued Node for its pass, record an error in the pass, and tell the owner when the pass is done."""
+        task = item.graph_task
+        if task is None:
+            return
+        if item.node is not None and not task.has_error:
+            try:
+                self._evaluate_in_context(task, item)
+            except BaseException as error:
+                task.set_exception(error)
+        if item.node is None:
+            return
+        task.add_outstanding(-1)
+        if task.completed():
+            if not task.has_error:
+                task.mark_completed_and_post_process()
+            if task.owner_queue is not None and task.owner_queue is not queue:
+                # The owner sleeps on its own queue.
+                task.owner_queue.push(NodeTask(task, None, None), increment_outstanding=False)
+
+    def device_loop(self, queue: ReadyQueue) -> None:
+        """Serve a device's queue until it is told to end."""
+        while True:
+            item = queue.pop()
+            if item.shutdown:
+                return
+            self.run_one(item, queue)
+
+    def _evaluate_in_context(self, task: GraphTask, item: NodeTask) -> None:
+        before_mode = tls.grad
+        before_task, before_depth = _running.graph_task, _running.depth
+        _running.graph_task, _running.depth = task, task.depth
+        set_grad_mode(task.create_graph)
+        try:
+            with ExitStack() as stack:
+                if task.thread_state is not None:
+                    stack.enter_context(task.thread_state())
+                assert item.node is not None
+                stream = task.streams.get(device_of(item.node))
+                if stream is not None:
+                    stack.enter_context(stream)
+                self._evaluate(task, item)
+        finally:
+            set_grad_mode(before_mode)
+            _running.graph_task, _running.depth = before_task, before_depth
+
+    def _evaluate(self, task: GraphTask, item: NodeTask) -> None:
+        """Run one Node: hooks, captures, the Node itself, and hand its results on."""
+        node, inputs = item.node, item.inputs
+        assert node is not None
+        assert inputs is not None
+        grads: tuple[Any, ...] = tuple(inputs.values)
+        if node.hooks is not None and grads:
+            after = hooks.run_pre_hooks(node, grads)
+            if node.num_outputs == 1 and after[0] is not grads[0]:
+                inputs = InputBuffer(1)
+            grads = after
+        if task.exec_info:
+            info = task.exec_info.get(node)
+            if info is None:
+                return
+            for capture in info.captures or ():
+                self._capture(task, capture, grads)
+            if not info.needed:
+                return
+        if node.is_accumulate:
+            self._accumulate(task, node, grads[0], inputs.owns(0))
+            return
+        results = self._call(task, node, grads)
+        if node.hooks is not None and node.hooks.post:
+            results = hooks.run_post_hooks(node, results, grads)
+        self._hand_on(task, node, results)
+
+    def _capture(self, task: GraphTask, capture: Any, grads: tuple[Any, ...]) -> None:
+        captured = grads[capture.input_idx]
+        for hook in capture.hooks:
+            captured = hook(captured)
+        with task.lock:
+            task.captured_vars[capture.output_idx] = captured
+
+    def _accumulate(self, task: GraphTask, node: Any, g: Tensor | None, mine: bool) -> None:
+        if g is None:
+            return
+        if task.create_graph or modes.special:
+            node.accumulate_recorded(g)
+        else:
+            node.accumulate(g.array, mine)
+        if node.hooks is not None:
+            hooks.run_post_hooks(node, (), (g,))
+
+    def _call(self, task: GraphTask, node: Node, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        one = node.num_outputs == 1
+        if one and grads and grads[0] is None:
+            return (None,) * len(node.edges)
+        if task.create_graph or modes.special:
+            return node.apply_recorded((grads[0] if grads else None) if one else grads, task.keep_graph)
+        raw = tuple([None if g is None else g.array for g in grads])
+        results = node.apply((raw[0] if raw else None) if one else raw, task.keep_graph)
+        wrapped = []
+        for edge, array in zip(node.edges, results, strict=True):
+            if array is None or edge is None:
+                wrapped.append(None)
+                continue
+            layout = node_of(edge).layout
+            if layout.__class__ is tuple:
+                layout = layout[output_number(edge)]
+            device = layout.device if layout is not None else _device_of_array(node, array)
+            wrapped.append(wrap(array, layout_of(array, device)))
+        return tuple(wrapped)
+
+    def _hand_on(self, task: GraphTask, node: Node, results: tuple[Any, ...]) -> None:
+        if len(results) != len(node.edges):
+            raise GraphError(
+                f"{node.name()} returned an incorrect number of gradients (expected {len(node.edges)}, got "
+                f"{len(results)})"
+            )
+        for edge, g in zip(node.edges, results, strict=True):
+            if edge is None:
+                continue
+            next_node = node_of(edge)
+            if task.exec_info:
+                info = task.exec_info.get(next_node)
+                if info is None or not info.should_execute():
+                    continue
+            with task.lock:
+                left = task.dependencies[next_node] - 1
+                task.dependencies[next_node] = left
+                buffer = task.not_ready.get(next_node)
+                if buffer is None:
+                    buffer = task.not_ready[next_node] = InputBuffer(next_node.num_outputs)
+                buffer.add(output_number(edge), g)
+                if left == 0:
+                    del task.not_ready[next_node], task.dependencies[next_node]
+            if left == 0:
+                self.ready_queue(task, next_node).push(NodeTask(task, next_node, buffer))
+
+    def ready_queue(self, task: GraphTask, node: Node) -> ReadyQueue:
+        """Return where node's task goes: its device's queue, or the pass's own for the CPU."""
+        device = device_of(node)
+        return task.cpu_ready_queue if device is None else self.device_threads.queue_of(device)
+
+
+def _device_of_array(node: Node, array: Any) -> Any:
+    layout = node.layout
+    if layout.__class__ is tuple:
+        layout = next((part for part in layout if part is not None), None)
+    if layout is not None:
+        return layout.device
+    raise GraphError(f"{node.name()} does not say on which device its gradients are")
+
+
+def queue_callback(callback: Any) -> None:
+    """Call callback() when the pass that this thread is in has run all its Nodes.
+
+    Raises  RuntimeError outside of a backward pass
+    """
+    task = _running.graph_task
+    if task is None:
+        raise GraphError("Final callbacks can only be installed during backward pass.")
+    with task.lock:
+        task.final_callbacks.append(callback)
+
+
+def current_graph_task() -> GraphTask | None:
+    """Return the pass whose Node this thread is running."""
+    return _running.graph_task
+
+
+_engine: Engine | None = None
+_engine_lock = threading.Lock()
+
+
+def engine() -> Engine:
+    """Return the process's engine, made at the first call."""
+    global _engine
+    if _engine is None:
+        with _engine_lock:
+            if _engine is None:
+                _engine = Engine()
+    return _engine

@@ -1,0 +1,195 @@
+"""One backward pass: what it still waits for, what it must not run, what it has captured."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..core.future import Future
+from ..graph.node import Node, node_of
+from ..tensor.tensor import Tensor
+from .input_buffer import InputBuffer
+from .ready_queue import ReadyQueue
+
+
+class Capture:
+    """An input of a Node that the pass hands out: in which slot it comes, and where it goes.
+
+    `hooks` see the gradient first and may replace it; distributed autograd accumulates in such a hook.
+    """
+
+    __slots__ = ("hooks", "input_idx", "output_idx")
+
+    def __init__(self, input_idx: int, output_idx: int) -> None:
+        self.input_idx = input_idx
+        self.output_idx = output_idx
+        self.hooks: list[Callable[[Tensor | None], Tensor | None]] = []
+
+
+class ExecInfo:
+    """What a pass with chosen inputs wants of one Node: to run it, to capture its inputs, or neither."""
+
+    __slots__ = ("captures", "needed")
+
+    def __init__(self) -> None:
+        self.needed = False
+        self.captures: list[Capture] | None = None
+
+    def should_execute(self) -> bool:
+        """Return whether the Node must be visited."""
+        return self.needed or bool(self.captures)
+
+
+class GraphTask:
+    """The state of one pass.
+
+    Thread  several threads work on one pass; `lock` guards dependencies, buffers, captured_vars and outstanding.
+            While it is held gradients are added (which may run kernels, never user code: hooks run outside)
+    Source  PyTorch, torch/csrc/autograd/graph_task.h
+    """
+
+    def __init__(
+        self,
+        *,
+        keep_graph: bool,
+        create_graph: bool,
+        depth: int,
+        cpu_ready_queue: ReadyQueue,
+        graph_roots: tuple[Any, ...] = (),
+        exit_on_error: bool = False,
+    ) -> None:
+        self.keep_graph = keep_graph
+        self.create_graph = create_graph
+        self.depth = depth
+        self.cpu_ready_queue = cpu_ready_queue
+        self.graph_roots = graph_roots
+        self.exit_on_error = exit_on_error
+        self.dependencies: dict[Node, int] = {}
+        self.not_ready: dict[Node, InputBuffer] = {}
+        self.exec_info: dict[Node, ExecInfo] = {}
+        self.captured_vars: list[Tensor | None] = []
+        self.lock = threading.Lock()
+        self.outstanding = 0
+        self.has_error = False
+        self.future: Future[list[Tensor | None]] = Future()
+        self.final_callbacks: list[Callable[[], None]] = []
+        # Grad mode inside the pass, and whatever else the starting thread wants to be true wherever it runs
+        # (distributed autograd: the current context).
+        self.thread_state: Callable[[], Any] | None = None
+        self.streams: dict[Any, Any] = {}
+        self.owner_queue: ReadyQueue | None = cpu_ready_queue
+        self.nodes_in_graph: set[Node] = set()
+
+    def add_outstanding(self, change: int) -> int:
+        """Change the number of tasks that are queued or running, and return it."""
+        with self.lock:
+            self.outstanding += change
+            return self.outstanding
+
+    def completed(self) -> bool:
+        """Return whether nothing is left to do, or an error ended the pass."""
+        return self.outstanding == 0 or (self.exit_on_error and self.has_error)
+
+    def set_exception(self, error: BaseException) -> None:
+        """End the pass with an error; the first one counts."""
+        self.has_error = True
+        self.future.try_complete(error=error)
+
+    def mark_completed_and_post_process(self) -> None:
+        """Run the final callbacks and complete the future with what was captured; once, whoever comes first."""
+        if self.future.done():
+            return
+        try:
+            # A callback may add another, so not a for loop over a fixed list.
+            position = 0
+            while position < len(self.final_callbacks):
+                self.final_callbacks[position]()
+                position += 1
+        except BaseException as error:
+            self.set_exception(error)
+            return
+        self.future.try_complete(list(self.captured_vars))
+
+    def compute_dependencies(self, roots: Iterable[Node]) -> None:
+        """Count, for every Node below roots, how many gradients it will get."""
+        stack = [root for root in roots if root is not None]
+        seen = set(stack)
+        dependencies = self.dependencies
+        while stack:
+            for edge in stack.pop().edges:
+                if edge is None:
+                    continue
+                node = node_of(edge)
+                dependencies[node] = dependencies.get(node, 0) + 1
+                if node not in seen:
+                    seen.add(node)
+                    stack.append(node)
+        self.nodes_in_graph |= seen
+
+    def init_to_execute(self, root: Node, outputs: Iterable[tuple[Node, int]], accumulate: bool) -> None:
+        """Restrict the pass to what leads from root to outputs.
+
+        With accumulate the outputs (leaves) run, adding to `.grad`; without, their gradients are captured, in order.
+        """
+        self.exec_info[root] = ExecInfo()
+        position = 0
+        for node, output_nr in outputs:
+            info = self.exec_info.setdefault(node, ExecInfo())
+            if accumulate and node.is_accumulate:
+                info.needed = True
+                continue
+            if info.captures is None:
+                info.captures = []
+            info.captures.append(Capture(output_nr, position))
+            position += 1
+        self.captured_vars = [None] * position
+        self._mark_needed(root)
+
+    def _mark_needed(self, root: Node) -> None:
+        """Mark every Node from which a wanted one can be reached; children before parents, without recursion."""
+        exec_info = self.exec_info
+        seen = {root}
+        stack: list[tuple[Node, Any]] = [(root, iter(root.edges))]
+        while stack:
+            node, edges = stack[-1]
+            for edge in edges:
+                child = node_of(edge)
+                if child is not None and child not in seen:
+                    seen.add(child)
+                    stack.append((child, iter(child.edges)))
+                    break
+            else:
+                stack.pop()
+                info = exec_info.get(node)
+                if info is None:
+                    info = exec_info[node] = ExecInfo()
+                if not info.needed:
+                    info.needed = any(
+                        exec_info[node_of(edge)].should_execute() for edge in node.edges if edge is not None
+                    )
+
+    def __repr__(self) -> str:
+        return f"<GraphTask depth {self.depth}, {self.outstanding} outstanding>"
+
+
+class GraphRoot(Node):
+    """A Node above several roots: hands each its first gradient."""
+
+    __slots__ = ("gradients",)
+
+    def __init__(self, edges: tuple[Any, ...], gradients: tuple[Any, ...], seq: int) -> None:
+        self.edges = edges
+        self.gradients = gradients
+        self.hooks = None
+        self.layout = None
+        self.seq = seq
+
+    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the first gradients as raw arrays."""
+        return tuple([None if t is None else t.array for t in self.gradients])
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the first gradients."""
+        return self.gradients
+

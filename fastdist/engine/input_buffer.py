@@ -1,0 +1,36 @@
+"""Where the gradients of a Node's outputs add up until the last one is there."""
+
+from __future__ import annotations
+
+from ..graph.add_gradients import add_gradients
+from ..tensor.tensor import Tensor
+
+
+class InputBuffer:
+    """One slot for each output of a Node; None where no gradient came.
+
+    Thread  guarded by its GraphTask's lock
+    """
+
+    __slots__ = ("_mine", "values")
+
+    def __init__(self, size: int) -> None:
+        self.values: list[Tensor | None] = [None] * size
+        # Slots whose tensor the pass itself allocated as a sum: only those may be added to in place.
+        self._mine = 0
+
+    def add(self, position: int, value: Tensor | None) -> None:
+        """Add one gradient into a slot; None adds nothing."""
+        if value is None:
+            return
+        have = self.values[position]
+        if have is None:
+            self.values[position] = value
+            return
+        bit = 1 << position
+        self.values[position] = add_gradients(have, value, bool(self._mine & bit))
+        self._mine |= bit
+
+    def owns(self, position: int) -> bool:
+        """Return whether a slot's tensor belongs to this pass alone."""
+        return bool(self._mine & (1 << position))

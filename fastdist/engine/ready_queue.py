@@ -1,0 +1,96 @@
+"""Tasks of one device or one pass, deepest Node first."""
+
+from __future__ import annotations
+
+import threading
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+if TYPE_CHECKING:
+    from ..graph.node import Node
+    from .graph_task import GraphTask
+    from .input_buffer import InputBuffer
+
+
+class NodeTask:
+    """One Node to run for one pass, with the gradients of its outputs.
+
+    Holds the pass weakly: a queue must not keep alive a pass that was given up. A task without a Node wakes whoever
+    waits on the queue; one that is `shutdown` ends its thread.
+    """
+
+    __slots__ = ("_graph_task", "inputs", "node", "shutdown")
+
+    def __init__(
+        self,
+        graph_task: GraphTask | None,
+        node: Node | None,
+        inputs: InputBuffer | None,
+        shutdown: bool = False,
+    ) -> None:
+        self._graph_task = None if graph_task is None else ref(graph_task)
+        self.node = node
+        self.inputs = inputs
+        self.shutdown = shutdown
+
+    @property
+    def graph_task(self) -> GraphTask | None:
+        """The pass; None if nobody holds it any more."""
+        return None if self._graph_task is None else self._graph_task()
+
+    def order(self) -> tuple[int, int]:
+        """Return the place in the queue: shutdown first, then nested passes, then the deepest Node."""
+        if self.shutdown:
+            return (-1 << 62, 0)
+        task = self.graph_task
+        depth = 0 if task is None else task.depth
+        # A task without a Node (a wake-up) goes before Nodes of its depth: it is only looked at.
+        return (-depth, -(1 << 62) - 1 if self.node is None else -self.node.seq)
+
+
+class ReadyQueue:
+    """A heap that threads wait on.
+
+    Thread  any may push; each consumer pops. `condition` guards `heap`; nothing is called while it is held
+    """
+
+    __slots__ = ("condition", "heap", "pushed")
+
+    def __init__(self) -> None:
+        self.condition = threading.Condition(threading.Lock())
+        self.heap: list[tuple[tuple[int, int], int, NodeTask]] = []
+        self.pushed = 0
+
+    def push(self, task: NodeTask, *, increment_outstanding: bool = True) -> None:
+        """Add a task and wake one consumer.
+
+        Note    counted before it can be popped: a pass must not look finished while a task of it is queued
+        """
+        if increment_outstanding:
+            graph_task = task.graph_task
+            assert graph_task is not None
+            graph_task.add_outstanding(1)
+        with self.condition:
+            self.pushed += 1
+            heappush(self.heap, (task.order(), self.pushed, task))
+            self.condition.notify()
+
+    def push_shutdown(self) -> None:
+        """Ask one consumer to end."""
+        self.push(NodeTask(None, None, None, shutdown=True), increment_outstanding=False)
+
+    def pop(self) -> NodeTask:
+        """Return the deepest task, waiting for one."""
+        with self.condition:
+            while not self.heap:
+                self.condition.wait()
+            return heappop(self.heap)[2]
+
+    def try_pop(self) -> NodeTask | None:
+        """Return the deepest task, or None if there is none now."""
+        with self.condition:
+            return heappop(self.heap)[2] if self.heap else None
+
+    def __len__(self) -> int:
+        return len(self.heap)
