@@ -12,7 +12,7 @@ MISSING_ON_CUDA = {"copying.cast", "copying.place", "softmax.log_softmax"}
 
 
 def kernels_in(folder: str) -> dict[str, list[str]]:
-    """Return the parameters of each structured kernel: what is public, fills out, returns nothing."""
+    """Return the parameters of each structured kernel: public, fills out, returns nothing."""
     found = {}
     for path in sorted((KERNELS / folder).glob("*.py")):
         if path.stem == "pointwise":
