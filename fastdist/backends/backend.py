@@ -127,7 +127,10 @@ class Backend(Protocol):
         """Write the body's value into out; arrays have the compute dtype and broadcast to out."""
 
     def kernel(self, name: str) -> Callable[..., None]:
-        """Return the structured kernel `module.function`, which takes this backend's arrays."""
+        """Return the structured kernel `module.function` of this backend.
+
+        Note    it takes the arrays it reads, those it writes, then numbers; arrays of length 0 too
+        """
 
     def add_into(self, accumulator: Any, array: Any) -> None:
         """Add array to accumulator in place; same shape, same dtype."""
