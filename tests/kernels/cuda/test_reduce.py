@@ -1,0 +1,161 @@
+"""The sum kernel, run on the CPU, against NumPy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fastdist.kernels.cuda.reduce import plan_sum
+from tests.fibre_shim.driver import SEEDS, run
+
+DTYPES = ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
+
+
+def sample(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
+    numbers = np.random.default_rng(len(shape)).integers(-5, 6, shape)
+    return numbers.astype(dtype) if np.dtype(dtype).kind != "u" else abs(numbers).astype(dtype)
+
+
+def summed(x: np.ndarray, axes: tuple[int, ...], dtype: Any = None) -> np.ndarray:
+    """Return the kernel's sums, the same for three orders of threads and blocks."""
+    shape = [
+        length for axis, length in enumerate(x.shape) if axis not in {a % x.ndim for a in axes}
+    ]
+    results = []
+    for seed in SEEDS:
+        out = np.full(shape, 99, dtype or x.dtype)
+        run(plan_sum(x, out, axes), seed)
+        results.append(out)
+    assert all(np.array_equal(result, results[0], equal_nan=True) for result in results)
+    return results[0]
+
+
+# Around the edges of lanes, warps, blocks and chunks.
+SIZES = [
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    31,
+    32,
+    33,
+    63,
+    65,
+    127,
+    128,
+    129,
+    255,
+    256,
+    257,
+    1023,
+    1025,
+    16383,
+    16384,
+    20001,
+]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_vector_is_summed_whole(size: int) -> None:
+    x = sample((size,))
+    assert summed(x, (0,)) == x.sum()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 31, 33, 65])
+@pytest.mark.parametrize("columns", [1, 3, 17, 129, 700])
+def test_rows_and_columns_are_summed(rows: int, columns: int) -> None:
+    x = sample((rows, columns))
+    assert np.array_equal(summed(x, (1,)), x.sum(1))
+    assert np.array_equal(summed(x, (0,)), x.sum(0))
+
+
+@pytest.mark.parametrize(
+    "axes", [(), (0,), (1,), (2,), (3,), (0, 2), (1, 3), (2, 1), (0, 1, 3), (-1, -3), (0, 1, 2, 3)]
+)
+def test_any_axes_are_summed(axes: tuple[int, ...]) -> None:
+    x = sample((3, 5, 4, 6))
+    assert np.array_equal(summed(x, axes), x.sum(axes))
+
+
+X = sample((12, 9, 8))
+VIEWS = {
+    "transposed": X.T,
+    "reversed": X[::-1, :, ::-1],
+    "stepped": X[::5, ::2, 1::3],
+    "expanded": np.broadcast_to(X[:, :1], (12, 20, 8)),
+    "one element many times": np.broadcast_to(np.float32(0.5), (4, 300, 2)),
+}
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("view", VIEWS)
+def test_any_layout_is_summed(view: str, axes: tuple[int, ...]) -> None:
+    assert np.array_equal(summed(VIEWS[view], axes), VIEWS[view].sum(axes))
+
+
+def test_out_may_have_gaps() -> None:
+    x, memory = sample((300, 6, 5)), np.full((12, 5), 7, np.float32)
+    run(plan_sum(x, memory[::2].T[::-1].T, (0,)), 0)
+    assert np.array_equal(memory[::2], x.sum(0)[:, ::-1]) and (memory[1::2] == 7).all()
+
+
+def test_chunks_may_have_sums_with_gaps() -> None:
+    x, memory = sample((20000, 3)), np.full((3, 2), 7, np.float32)
+    launches = plan_sum(x, memory[:, 0], (0,))
+    assert len(launches) == 2
+    run(launches, 0)
+    assert np.array_equal(memory, np.stack([x.sum(0), [7, 7, 7]], 1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((0, 4), (0,)), ((4, 0), (1,)), ((0,), (0,)), ((0, 0), (0, 1))]
+)
+def test_a_sum_of_nothing_is_zero(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    assert not summed(np.empty(shape, np.float32), axes).any()
+
+
+def test_nothing_is_launched_for_no_sums() -> None:
+    assert plan_sum(np.empty((5, 0)), np.empty((0,)), (0,)) == []
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtypes_are_added_in_wider_ones(dtype: str) -> None:
+    x = sample((40, 70), dtype)
+    wide = np.dtype("int64") if x.dtype.kind in "iub" else x.dtype
+    assert np.array_equal(summed(x, (0,), wide), x.sum(0, dtype=wide))
+    assert np.array_equal(summed(x, (1,), wide), x.sum(1, dtype=wide))
+
+
+def test_float32_sums_have_no_rounding_but_the_last() -> None:
+    x = np.random.default_rng(0).random(20000, np.float32)
+    assert summed(x, (0,)) == np.float32(math.fsum(x.tolist()))
+
+
+def test_float16_sums_pass_the_largest_float16() -> None:
+    x = np.full(3000, 100, np.float16)
+    assert summed(x, (0,), "float32") == 300000
+    assert summed(x, (0,)) == np.inf
+    x[1500:] *= -1
+    assert summed(x, (0,)) == 0
+
+
+@pytest.mark.parametrize(
+    ("strange", "result"),
+    [([np.nan], np.nan), ([np.inf], np.inf), ([-np.inf], -np.inf), ([np.inf, -np.inf], np.nan)],
+)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_nan_and_infinity_stay(strange: list[float], result: float, dtype: str) -> None:
+    x = np.ones((5, 300), dtype)
+    x[3, 100 : 100 + len(strange)] = strange
+    expected = np.array([300, 300, 300, result, 300], dtype)
+    np.testing.assert_array_equal(summed(x, (1,)), expected)
+
+
+def test_integers_wrap_around() -> None:
+    x = np.full(10, 2**62)
+    assert summed(x, (0,)) == x.sum()
