@@ -44,7 +44,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what cannot run here. Never skip: that looks as if somebody had looked."""
-    kept, gone = [], []
+    kept: list[pytest.Item] = []
+    gone: list[pytest.Item] = []
     for item in items:
         reasons = [reason for mark in item.iter_markers() if (reason := why_not(mark.name, config))]
         for reason in reasons[:1]:

@@ -142,6 +142,10 @@ def inside(imported: str) -> str | None:
     return rest if head == "fastdist" else None
 
 
+def listed(lines: list[str]) -> str:
+    return "\n  ".join(["these break the rule:", *lines])
+
+
 def test_every_module_is_in_a_room() -> None:
     # These two only hold rooms; what stands in them beside their __init__ would be in no room.
     halls = {"", "kernels", "distributed"}
@@ -157,7 +161,7 @@ def test_imports_point_down() -> None:
         and (room := room_of(found.importer)) not in TOP
         and room_of(target) not in below(room)
     ]
-    assert wrong == []
+    assert not wrong, listed(wrong)
 
 
 def test_no_modules_import_each_other() -> None:
@@ -166,7 +170,8 @@ def test_no_modules_import_each_other() -> None:
         target = inside(found.imported)
         if target in edges and target != found.importer and found.importer:
             edges[found.importer].add(target)
-    assert circles(edges) == []
+    found_circles = circles(edges)
+    assert not found_circles, listed(found_circles)
 
 
 def circles(edges: dict[str, set[str]]) -> list[str]:
@@ -196,7 +201,7 @@ def test_third_parties_stay_in_their_rooms() -> None:
             f"{found.importer}.".startswith(f"{room}.") for room in THIRD_PARTIES.get(head, ())
         )
     ]
-    assert wrong == []
+    assert not wrong, listed(wrong)
 
 
 def test_kernels_import_each_other_relatively_and_never_as_kernels() -> None:
@@ -210,7 +215,7 @@ def test_kernels_import_each_other_relatively_and_never_as_kernels() -> None:
             and not found.relative
         )
     ]
-    assert wrong == []
+    assert not wrong, listed(wrong)
 
 
 @pytest.mark.parametrize("folder", ["tests", "bench"])
@@ -223,7 +228,7 @@ def test_tests_and_bench_keep_to_what_they_may_import(folder: str) -> None:
             too_much = head in ONLY_IN_BENCH if folder == "tests" else is_private(found)
             if head == "kernels" or too_much:
                 wrong.append(str(found))
-    assert wrong == []
+    assert not wrong, listed(wrong)
 
 
 def test_what_stands_on_top_uses_public_names() -> None:

@@ -73,7 +73,7 @@ def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_packages_list_names_every_folder_with_code() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     there = {package_of(name) for name in files_of_the_tree() if name.endswith(".py")}
-    assert listed == sorted(there), "packages in pyproject.toml must be these, sorted"
+    assert listed == sorted(there), f"packages in pyproject.toml must be these: {sorted(there)}"
 
 
 def test_every_folder_with_code_has_an_init() -> None:
