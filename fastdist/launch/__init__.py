@@ -1,17 +1,20 @@
 """Starts the workers of a job on this node, shows their output, and ends them all together.
 
+    main.py           `fastdist run`, from the command line to the exit status
     options.py        the command line: torchrun's flags where they mean the same
-    environment.py    what a worker is told, by environment variables
+    nodes.py          the node runs of one job: where they meet, news of each other, lost ones
     secret.py         the job secret: given, or made for one node
+    environment.py    what a worker is told, by environment variables
     job_folder.py     one private folder a job, gone at its end
+    job.py            the loop: workers, signals and the deadlines of an end
     worker_process.py one worker: its process, its group, its two pipes
-    watcher.py        a tiny process that ends the workers if the launcher itself is killed
+    output.py         what the workers write, from their pipes to the screen
     lines.py          bytes of a pipe to lines, redrawn lines and held tracebacks
     screen.py         lines of many workers to one terminal or file, without ever blocking
-    job.py            the loop: pipes, signals, exits and deadlines of one node
-    nodes.py          the node runs of one job: joining, news of each other, lost ones
+    signals.py        the launcher's signals, as something that a selector can wait for
+    guard.py          the launcher's end of a pipe to
+    watcher.py        a tiny process that ends the workers if the launcher itself is killed
     report.py         what is said at the end
-    main.py           `fastdist run`
 
 One thread, one selector. Signals arrive through a wake-up pipe, exits as SIGCHLD, so the loop
 sleeps until something happens and never looks at a clock to find out. Several nodes add one thread

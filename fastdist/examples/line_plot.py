@@ -1,0 +1,64 @@
+"""A picture of one or more curves, as SVG text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fastdist.examples.svg import COLOURS, Axis, Canvas, number
+
+_WIDTH, _HEIGHT = 720, 420
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 48, 52
+_DOTS_UP_TO = 40
+
+
+class Curve(NamedTuple):
+    """A name and its (x, y) points, in the order in which they are joined."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+
+
+def line_plot(curves: Sequence[Curve], *, title: str, x_label: str, y_label: str) -> str:
+    """Draw curves over common axes; y begins at 0 where nothing is below.
+
+    Note    points that are not finite are left out, so that a diverged run can still be looked at
+    Raises  ValueError if no finite point is left
+    """
+    kept = [Curve(curve.name, _finite(curve.points)) for curve in curves]
+    everything = [point for curve in kept for point in curve.points]
+    if not everything:
+        raise ValueError(f"line_plot: no finite point in {[curve.name for curve in curves]!r}")
+    xs, ys = [x for x, _ in everything], [y for _, y in everything]
+    across = Axis(min(xs), max(xs), _LEFT, _WIDTH - _RIGHT)
+    up = Axis(min(0.0, *ys), max(ys) * 1.04 or 1.0, _HEIGHT - _BOTTOM, _TOP)
+    canvas = Canvas(_WIDTH, _HEIGHT, title)
+    _draw_axes(canvas, across, up, x_label, y_label)
+    for curve, colour in zip(kept, COLOURS):
+        places = [(across.place(x), up.place(y)) for x, y in curve.points]
+        canvas.curve(places, colour, curve.name)
+        if len(places) <= _DOTS_UP_TO:
+            for x, y in places:
+                canvas.dot(x, y, colour)
+    canvas.legend([(curve.name, colour) for curve, colour in zip(kept, COLOURS)], y=26)
+    return canvas.text()
+
+
+def _finite(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    return [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
+
+
+def _draw_axes(canvas: Canvas, across: Axis, up: Axis, x_label: str, y_label: str) -> None:
+    bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
+    for tick in up.ticks():
+        y = up.place(tick)
+        canvas.line(_LEFT, y, right, y, "grid")
+        canvas.write(_LEFT - 8, y + 4, number(tick), anchor="end")
+    for tick in across.ticks(10):
+        x = across.place(tick)
+        canvas.line(x, bottom, x, bottom + 5, "axis")
+        canvas.write(x, bottom + 19, number(tick), anchor="middle")
+    canvas.line(_LEFT, bottom, right, bottom, "axis")
+    canvas.write((_LEFT + right) / 2, _HEIGHT - 12, x_label, anchor="middle")
+    canvas.write_upwards(18, (_TOP + bottom) / 2, y_label)

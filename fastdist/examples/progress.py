@@ -1,0 +1,83 @@
+"""How far the training is: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from typing import TextIO
+
+_BAR_COLUMNS = 24
+_REDRAW_S = 0.05
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+class Progress:
+    """Shows epoch, loss, accuracy and examples a second.
+
+    On a terminal one line is redrawn, at most 20 times a second, and one line stays for each epoch.
+    A worker of `fastdist run` writes into a pipe; FASTDIST_TERMINAL_WIDTH tells it of the terminal
+    behind, and a line that ends in a carriage return is redrawn there by the launcher.
+    """
+
+    def __init__(self, epochs: int, examples: int, out: TextIO | None = None) -> None:
+        self._epochs = epochs
+        self._examples = examples
+        self._out = sys.stdout if out is None else out
+        self._width = _terminal_width(self._out)
+        self._accuracy: float | None = None
+        self._epoch_start = time.perf_counter()
+        self._last_drawn = -1.0
+
+    def start_epoch(self) -> None:
+        """Begin to count an epoch's examples and time."""
+        self._epoch_start = time.perf_counter()
+
+    def step(self, epoch: int, examples: int, loss: float) -> None:
+        """Say how many examples of this epoch (from 1) are done, and the latest loss."""
+        now = time.perf_counter()
+        if self._width is None or now - self._last_drawn < _REDRAW_S:
+            return
+        self._last_drawn = now
+        done = examples / self._examples
+        parts = [f"epoch {epoch}/{self._epochs}", bar(done, _BAR_COLUMNS), f"loss {loss:.4f}"]
+        if self._accuracy is not None:
+            parts.append(f"accuracy {self._accuracy:.1%}")
+        parts.append(f"{self._speed(examples, now):,.0f} examples/s")
+        self._out.write("  ".join(parts)[: self._width - 1] + "\r")
+        self._out.flush()
+
+    def end_epoch(self, epoch: int, loss: float, accuracy: float) -> None:
+        """Leave one line that tells how the epoch went."""
+        self._accuracy = accuracy
+        speed = self._speed(self._examples, time.perf_counter())
+        self._out.write(
+            f"{self._clear()}epoch {epoch:>2}/{self._epochs}  loss {loss:.4f}  "
+            f"test accuracy {accuracy:.1%}  {speed:,.0f} examples/s\n"
+        )
+        self._out.flush()
+
+    def _speed(self, examples: int, now: float) -> float:
+        return examples / max(now - self._epoch_start, 1e-9)
+
+    def _clear(self) -> str:
+        if self._width is None:
+            return ""
+        # To a launcher an empty redrawn line removes the bar; a terminal needs to be told.
+        return "\r\x1b[K" if self._out.isatty() else "\r"
+
+
+def bar(done: float, columns: int) -> str:
+    """Return a bar of so many columns, filled to the share done, in eighths of a column."""
+    filled = round(min(max(done, 0.0), 1.0) * columns * 8)
+    whole, eighths = divmod(filled, 8)
+    part = _EIGHTHS[eighths] if eighths else ""
+    return ("█" * whole + part).ljust(columns, "░")
+
+
+def _terminal_width(out: TextIO) -> int | None:
+    told = os.environ.get("FASTDIST_TERMINAL_WIDTH", "")
+    if told.isdigit():
+        return max(20, int(told))
+    return shutil.get_terminal_size().columns if out.isatty() else None

@@ -1,0 +1,54 @@
+"""Progress on a terminal, behind a launcher, and in a plain file."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from fastdist.examples.progress import Progress, bar
+
+
+@pytest.mark.parametrize(
+    ("done", "drawn"),
+    [(0.0, "░░░░"), (0.5, "██░░"), (0.53125, "██▏░"), (1.0, "████"), (2.0, "████"), (-1.0, "░░░░")],
+)
+def test_bar_is_filled_in_eighths(done: float, drawn: str) -> None:
+    assert bar(done, 4) == drawn
+
+
+def test_without_a_terminal_only_the_epochs_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FASTDIST_TERMINAL_WIDTH", raising=False)
+    out = io.StringIO()
+    progress = Progress(epochs=3, examples=100, out=out)
+    progress.start_epoch()
+    progress.step(1, 50, 2.0)
+    progress.end_epoch(1, 1.5, 0.91)
+    assert out.getvalue().startswith("epoch  1/3  loss 1.5000  test accuracy 91.0%  ")
+    assert out.getvalue().endswith(" examples/s\n")
+    assert "\r" not in out.getvalue()
+
+
+def test_behind_a_launcher_a_line_that_ends_in_a_return_is_redrawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FASTDIST_TERMINAL_WIDTH", "60")
+    out = io.StringIO()
+    progress = Progress(epochs=3, examples=100, out=out)
+    progress.start_epoch()
+    progress.step(1, 50, 2.0)
+    progress.end_epoch(1, 1.5, 0.91)
+    drawn, *cleared, line = out.getvalue().split("\r")
+    assert drawn.startswith("epoch 1/3  ████████████░░░░░░░░░░░░  loss 2.0000  ")
+    assert len(drawn) <= 59
+    assert not any(cleared)
+    assert line.startswith("epoch  1/3  loss 1.5000")
+
+
+def test_a_bar_is_not_redrawn_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FASTDIST_TERMINAL_WIDTH", "60")
+    out = io.StringIO()
+    progress = Progress(epochs=1, examples=1000, out=out)
+    for example in range(1000):
+        progress.step(1, example, 1.0)
+    assert out.getvalue().count("\r") < 100
