@@ -10,6 +10,7 @@ from __future__ import annotations
 # +-- FutureError
 # +-- StoreError
 # |   +-- StoreTimeoutError
+# |   +-- RendezvousError
 # +-- RpcError                         everything that a call to another worker can end with
 #     +-- RpcTimeoutError, WorkerLostError, StaleIncarnationError, AuthenticationError
 #     +-- RemoteError, MessageError, BackendNotViableError, RpcNotRunningError, ShutdownIncomplete
@@ -70,6 +71,10 @@ class StoreError(FastdistError, RuntimeError):
 
 class StoreTimeoutError(StoreError, TimeoutError):
     """A key did not appear in the store in time."""
+
+
+class RendezvousError(StoreError, ValueError):
+    """A rank, a world size or an address that is missing or makes no sense."""
 
 
 class RpcError(FastdistError, RuntimeError):

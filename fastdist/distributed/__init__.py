@@ -7,8 +7,8 @@
 # and where the store is. `pipe` moves messages between two workers, `rpc` makes calls of them, and
 # `autograd` is where a backward pass crosses from one worker to the next.
 #
-# Nothing here is imported before its first use: `import fastdist` must neither load ZeroMQ nor start
-# a thread, so that a process which only imported it may still fork.
+# Nothing here is imported before its first use: `import fastdist` must neither load ZeroMQ nor
+# start a thread, so that a process which only imported it may still fork.
 
 from __future__ import annotations
 

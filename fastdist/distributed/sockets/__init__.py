@@ -11,7 +11,8 @@
 # directories for ipc sockets, and by which address others reach this machine.
 #
 # A ROUTER that serves a worker:      router = make_socket(zmq.ROUTER, "router of rank 1")
-#                                     bind(router, ipc_endpoint("router")); bind(router, "tcp://10.0.0.7:0", security)
+#                                     bind(router, ipc_endpoint("router"))      (ipc before tcp)
+#                                     bind(router, "tcp://10.0.0.7:0", security)
 # A lane to another worker:           lane = make_socket(zmq.DEALER, "lane to rank 2",
 # identity=b"...")
 #                                     connect(lane, endpoint, security, peer="rank:2")

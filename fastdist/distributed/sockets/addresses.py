@@ -1,4 +1,4 @@
-"""Ports, the private directories for ipc sockets, and the address by which others reach this machine."""
+"""Ports, the private directories for ipc sockets, and this machine's address as others see it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ipc_directory: tuple[int, str, int] | None = None
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Return a TCP port of host that was free a moment ago; who can, binds port 0 and asks instead."""
+    """Return a TCP port of host that was free a moment ago; binding port 0 is better."""
     family = standard_socket.AF_INET6 if ":" in host else standard_socket.AF_INET
     with standard_socket.socket(family, standard_socket.SOCK_STREAM) as probe:
         probe.bind((host, 0))
@@ -45,12 +45,13 @@ def local_address_towards(host: str, port: int) -> str:
             return str(probe.getsockname()[0])
     except OSError as error:
         raise FastdistError(
-            f"no address of this machine leads to {host!r}: {error}; set FASTDIST_ADDRESS to the one to use"
+            f"no address of this machine leads to {host!r}: {error}; "
+            "set FASTDIST_ADDRESS to the one to use"
         ) from error
 
 
 def runtime_directory() -> str:
-    """Return this user's directory for fastdist's private files, 0700, and make it if it is not there.
+    """Return this user's directory for fastdist's private files, 0700; make it if need be.
 
     Raises  AuthenticationError if what is there belongs to someone else or is open to others
     """
@@ -70,8 +71,9 @@ def runtime_directory() -> str:
         or stat.S_IMODE(found.st_mode) & 0o077
     ):
         raise AuthenticationError(
-            f"{path!r} must be a directory of user {os.getuid()} with mode 0700, but is {stat.filemode(found.st_mode)} "
-            f"of user {found.st_uid}; remove it, or set XDG_RUNTIME_DIR to a directory of your own"
+            f"{path!r} must be a directory of user {os.getuid()} with mode 0700, "
+            f"but is {stat.filemode(found.st_mode)} of user {found.st_uid}; "
+            "remove it, or set XDG_RUNTIME_DIR to a directory of your own"
         )
     return path
 
@@ -108,14 +110,14 @@ def ipc_endpoint(name: str) -> str:
     path = os.path.join(ipc_directory(), name)
     if len(os.fsencode(path)) > MAX_IPC_PATH:
         raise FastdistError(
-            f"the path {path!r} is longer than the {MAX_IPC_PATH} bytes of a unix socket's address; "
+            f"the path {path!r} is longer than a unix socket's {MAX_IPC_PATH} bytes; "
             "set XDG_RUNTIME_DIR or TMPDIR to a shorter directory"
         )
     return f"ipc://{path}"
 
 
 def remove_ipc_directory() -> None:
-    """Remove this process's ipc directory with all that is in it; sockets in it can be reached no more."""
+    """Remove this process's ipc directory; nobody can connect to the sockets in it any more."""
     global _ipc_directory
     with _directory_lock:
         # A forked child inherits the exit hook, but not the directory.

@@ -30,7 +30,7 @@ _lookups: dict[str, Lookup] = {}
 
 
 def admit(lookup: Lookup) -> str:
-    """Start to answer for a new ZAP domain, and return its name for ZAP_DOMAIN; the first one starts the thread."""
+    """Return a new ZAP domain for which lookup decides; the first one starts the thread."""
     global _handler
     domain = unique_name("fastdist")
     with _handler_lock:

@@ -34,6 +34,7 @@ class Socket(zmq.Socket[bytes]):
     # Declared on the class: pyzmq takes any other attribute for a socket option.
     name: str = ""
     number: int = 0
+    is_monitored: bool = False
     _when_closed: list[Callable[[], None]] | None = None
 
     def when_closed(self, action: Callable[[], None]) -> None:
@@ -42,8 +43,19 @@ class Socket(zmq.Socket[bytes]):
             self._when_closed = []
         self._when_closed.append(action)
 
+    def stop_monitor(self) -> None:
+        """Have no more events written; before the monitor's own socket closes, not after.
+
+        Note    libzmq's I/O thread writes events with a blocking send. Where the reader has gone it
+                would wait for ever, and with it every connection of this process.
+        """
+        if self.is_monitored and not self.closed:
+            self.is_monitored = False
+            self.monitor(None, 0)
+
     def close(self, linger: float | None = None) -> None:
         """Close the socket now; a second time does nothing."""
+        self.stop_monitor()
         super().close(linger=None if linger is None else int(linger))
         with _context_lock:
             _open_sockets.pop(self.number, None)
@@ -64,7 +76,7 @@ class _ForkedSocket(Socket):
 
 
 def open_socket(kind: int, name: str) -> Socket:
-    """Make a bare socket in the process's context; use make_socket, which also sets the house's options."""
+    """Make a bare socket in the process's context; make_socket also sets the house's options."""
     global _context
     with _context_lock:
         if _forked_from is not None:
@@ -80,7 +92,7 @@ def open_socket(kind: int, name: str) -> Socket:
 
 
 def open_socket_names() -> tuple[str, ...]:
-    """Return the names of all sockets that are open in this process, oldest first (what a leak test looks at)."""
+    """Return what each open socket of this process is for, oldest first; leak tests look at it."""
     with _context_lock:
         return tuple(socket.name for socket in _open_sockets.values())
 
@@ -91,7 +103,7 @@ def open_socket_count() -> int:
 
 
 def unique_name(stem: str) -> str:
-    """Return stem with a number that this process has not given before; for inproc addresses and ZAP domains."""
+    """Return stem with a number that is new here; for inproc addresses and ZAP domains."""
     return f"{stem}-{next(_numbers)}"
 
 
@@ -106,7 +118,8 @@ def terminate() -> None:
         if _open_sockets:
             names = ", ".join(sorted(socket.name for socket in _open_sockets.values()))
             raise FastdistError(
-                f"terminate: {len(_open_sockets)} sockets are still open: {names}; close each in the thread that uses it"
+                f"terminate: {len(_open_sockets)} sockets are still open: {names}; "
+                "close each in the thread that uses it"
             )
         context, _context = _context, None
     if context is not None:
@@ -115,14 +128,15 @@ def terminate() -> None:
 
 def _fork_error() -> FastdistError:
     return FastdistError(
-        f"ZeroMQ was in use in process {_forked_from} when it forked process {os.getpid()}, and its threads did not "
-        "come along: start workers with the 'spawn' method, or fork before the first socket"
+        f"ZeroMQ was in use in process {_forked_from} when it forked process {os.getpid()}, "
+        "and its threads did not come along: start workers with the 'spawn' "
+        "method, or fork before the first socket"
     )
 
 
 def _mark_child() -> None:
     """Refuse what the parent's context offered: its I/O thread does not exist in this child."""
-    global _context, _context_lock, _forked_from
+    global _context_lock, _forked_from
     # Another thread of the parent may have held the lock at the fork; nobody is left to release it.
     _context_lock = threading.Lock()
     if _context is None:

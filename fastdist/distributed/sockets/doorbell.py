@@ -45,7 +45,7 @@ class Doorbell:
                     pass  # a full pipe is readable already
 
     def clear(self) -> None:
-        """Make the descriptor unreadable until the next ring. Clear first, then look at what was announced."""
+        """Silence the bell until the next ring. Clear first, then look at what was announced."""
         with self._fds_lock:
             if self._fds is not None:
                 try:

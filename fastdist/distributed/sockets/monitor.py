@@ -17,6 +17,7 @@ ACCEPT_FAILED = "accept_failed"
 DISCONNECTED = "disconnected"
 HANDSHAKE_SUCCEEDED = "handshake_succeeded"
 HANDSHAKE_FAILED = "handshake_failed"
+MISMATCHED = "mismatched"
 REFUSED = "refused"
 MONITOR_STOPPED = "monitor_stopped"
 
@@ -31,7 +32,8 @@ _KINDS = {
     # Without detail: the other end hung up in the middle of the handshake, as a CURVE server does
     # on a wrong key.
     int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): HANDSHAKE_FAILED,
-    int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): HANDSHAKE_FAILED,
+    # The other end speaks another mechanism or no ZMTP at all; libzmq does not try again.
+    int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): MISMATCHED,
     # The other end's ZAP handler said no, in so many words.
     int(zmq.EVENT_HANDSHAKE_FAILED_AUTH): REFUSED,
     int(zmq.EVENT_MONITOR_STOPPED): MONITOR_STOPPED,
@@ -40,7 +42,7 @@ _EVENTS = sum(event for event in _KINDS if event != int(zmq.EVENT_MONITOR_STOPPE
 
 
 class SocketEvent(NamedTuple):
-    """One thing that happened. `value` is libzmq's: a descriptor, an error number, or a ZAP status code."""
+    """One thing that happened; `value` is a descriptor, an error number, or a ZAP status code."""
 
     kind: str
     endpoint: str
@@ -51,12 +53,14 @@ class SocketMonitor:
     """The events of one socket. It ends when the socket closes, or before by close.
 
     Thread  made by the thread that owns the socket; read by one thread, which may be another
-    Note    libzmq keeps unread events in memory without bound, so somebody must read them
+    Note    unread events are kept in memory without bound, so somebody must read them
     """
 
     def __init__(self, socket: Socket) -> None:
         address = f"inproc://{unique_name('fastdist-monitor')}"
+        self._monitored = socket
         socket.monitor(address, _EVENTS)
+        socket.is_monitored = True
         self.socket = open_socket(zmq.PAIR, f"monitor of {socket.name}")
         # With a high-water mark libzmq's I/O thread would block on a monitor that nobody reads.
         self.socket.set(zmq.RCVHWM, 0)
@@ -69,7 +73,7 @@ class SocketMonitor:
         return int(self.socket.get(zmq.FD))
 
     def try_receive(self) -> SocketEvent | None:
-        """Return the next event of a known kind, or None when there is none yet or the monitor is closed."""
+        """Return the next event, or None when there is none yet or the monitor is closed."""
         while not self.socket.closed and has_message(self.socket):
             header, endpoint = self.socket.recv_multipart()
             kind = _KINDS.get(int.from_bytes(header[:2], "little"))
@@ -87,5 +91,9 @@ class SocketMonitor:
                 return event
 
     def close(self) -> None:
-        """Stop reading; a second time does nothing."""
+        """Stop the events; a second time does nothing. The monitored socket's close does it too.
+
+        Thread  the monitored socket's
+        """
+        self._monitored.stop_monitor()
         self.socket.close()

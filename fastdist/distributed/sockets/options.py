@@ -66,7 +66,7 @@ def make_socket(
 
 
 def bind(socket: Socket, endpoint: str, security: Security | None = None) -> str:
-    """Bind socket and return the endpoint that peers connect to (with the port that `:0` or `:*` was given).
+    """Bind socket and return the endpoint that peers connect to, with the port that `:0` got.
 
     Thread  the socket's
     Raises  ValueError for tcp without security=; zmq.ZMQError where the address cannot be had
@@ -114,7 +114,7 @@ def connect(
 
 
 def split_tcp_endpoint(endpoint: str) -> tuple[str, int]:
-    """Return host and port of tcp://host:port; the port is 0 for `*`, an IPv6 host loses its brackets."""
+    """Return host and port of tcp://host:port; `*` is port 0, IPv6 loses its brackets."""
     host, colon, port = endpoint.removeprefix("tcp://").rpartition(":")
     if not colon or not host or not (port == "*" or port.isdecimal()):
         raise ValueError(f"{endpoint!r} is not an address; expected tcp://HOST:PORT")
@@ -144,5 +144,6 @@ def _require_own_socket_file(path: str) -> None:
         return  # not bound yet: libzmq tries again
     if found.st_uid != os.getuid() or not stat.S_ISSOCK(found.st_mode):
         raise AuthenticationError(
-            f"ipc socket {path!r} is not a socket of this user (owner {found.st_uid}, expected {os.getuid()})"
+            f"ipc socket {path!r} is not a socket of this user "
+            f"(owner {found.st_uid}, expected {os.getuid()})"
         )

@@ -1,4 +1,4 @@
-"""The secret that the members of one job share, where it comes from, and the keys that follow from it."""
+"""The secret that the members of one job share, and where it comes from."""
 
 from __future__ import annotations
 
@@ -55,8 +55,9 @@ class JobSecret:
             )
         except (binascii.Error, ValueError) as error:
             raise AuthenticationError(
-                f"{origin}: not a job secret; expected {SECRET_BYTES} random bytes as 64 hexadecimal digits or as "
-                f"base64, got {len(text)} characters of something else (try `openssl rand -hex {SECRET_BYTES}`)"
+                f"{origin}: not a job secret; expected {SECRET_BYTES} random bytes as 64 "
+                f"hexadecimal digits or as base64, got {len(text)} characters of something else "
+                f"(try `openssl rand -hex {SECRET_BYTES}`)"
             ) from (None if isinstance(error, binascii.Error) else error)
 
     @classmethod
@@ -78,14 +79,15 @@ class JobSecret:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> JobSecret | None:
-        """Return the secret given by FASTDIST_JOB_SECRET_FILE or FASTDIST_JOB_SECRET, or None if neither is set."""
+        """Return what FASTDIST_JOB_SECRET_FILE or FASTDIST_JOB_SECRET gives, None if unset."""
         path, text = (
             environment.get("FASTDIST_JOB_SECRET_FILE"),
             environment.get("FASTDIST_JOB_SECRET"),
         )
         if path and text:
             raise AuthenticationError(
-                "FASTDIST_JOB_SECRET_FILE and FASTDIST_JOB_SECRET are both set; unset one (the file is the safer one)"
+                "FASTDIST_JOB_SECRET_FILE and FASTDIST_JOB_SECRET are both set; "
+                "unset one (the file is the safer one)"
             )
         if path:
             return cls.read_file(path, f"FASTDIST_JOB_SECRET_FILE={path}")
@@ -94,7 +96,7 @@ class JobSecret:
         return None
 
     def hex(self) -> str:
-        """Return the secret itself, for a child's environment or a private file; never for people to see."""
+        """Return the secret itself, for a child's environment or a private file alone."""
         return self._secret.hex()
 
     def derive(self, *labels: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Who may connect to a tcp socket, and how both ends prove it: CURVE with keys derived from the job's secret."""
+"""Who may connect to a tcp socket, and how both ends prove it: CURVE, keyed by the job's secret."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Security(Protocol):
         """Make the endpoints that socket binds from now on ask for proof."""
 
     def protect_connects(self, socket: Socket, host: str, peer: str) -> None:
-        """Make the connections that socket makes from now on prove who we are, and that the other end is peer."""
+        """Make the connections of socket from now on prove who we are, and that they reach peer."""
 
 
 class NoSecurity:
-    """Plain TCP: anybody who reaches the port can speak, read and pretend. A decision, never a default off loopback."""
+    """Plain TCP, a decision and never a default: who reaches the port may speak and read."""
 
     kind = "none"
 
@@ -74,7 +74,7 @@ class CurveSecurity:
 
     @classmethod
     def for_rank(cls, secret: JobSecret, job_id: str, rank: int, world_size: int) -> CurveSecurity:
-        """Return worker rank's security: it accepts ranks below world_size (0: any rank, the group is dynamic)."""
+        """Return worker rank's security: it accepts ranks below world_size (0: a dynamic group)."""
         roster = Roster(secret, job_id, "rank", world_size or MAX_DYNAMIC_MEMBERS)
         return cls(secret, job_id, f"rank:{rank}", roster)
 
@@ -92,7 +92,7 @@ class CurveSecurity:
         """Be a CURVE client that talks to the holder of peer's key and to nobody else."""
         if not peer:
             raise ValueError(
-                "connect: CURVE needs peer=, the member at the other end, such as 'rank:2' or 'store'"
+                "connect: CURVE needs peer=, the member at the other end: 'rank:2' or 'store'"
             )
         peer_key = zmq.curve_public(derive_secret_key(self._secret, self._job_id, peer))
         socket.set(zmq.CURVE_SERVERKEY, peer_key)
@@ -100,11 +100,11 @@ class CurveSecurity:
         socket.set(zmq.CURVE_SECRETKEY, self._secret_key)
 
     def __repr__(self) -> str:
-        return f"CurveSecurity(member={self.member!r}, job_id={self._job_id!r}, secret={self._secret!r})"
+        return f"CurveSecurity({self.member!r}, job_id={self._job_id!r}, {self._secret!r})"
 
 
 class Roster:
-    """The public keys of the members `kind:0` to `kind:size-1`, computed when the first key is looked up.
+    """The public keys of the members `kind:0` to `kind:size-1`, computed at the first look-up.
 
     Thread  any; the first look-up of an unknown key may take 27 us a member
     """
@@ -119,7 +119,7 @@ class Roster:
         self._ranks: dict[bytes, str] = {}
 
     def rank_of(self, public_key: bytes) -> str | None:
-        """Return the number of the member with this public key (32 bytes) as text, or None for a stranger."""
+        """Return the number of the member with this 32-byte key as text, None for a stranger."""
         with self._ranks_lock:
             rank = self._ranks.get(public_key)
             while rank is None and len(self._ranks) < self._size:
@@ -138,7 +138,7 @@ def derive_secret_key(secret: JobSecret, job_id: str, member: str) -> bytes:
 
 
 def authenticated_rank(frame: zmq.Frame) -> int | None:
-    """Return the rank that the sender of this received frame has proved, or None where nothing was asked for proof.
+    """Return the rank that the sender of this received frame has proved, None where none was asked.
 
     Note    the routing id of a ROUTER is the peer's own claim; this is not. Any frame of the
             message will do, the routing id's as well; receive it with copy=False.
@@ -168,8 +168,8 @@ def warn_of_plaintext(host: str) -> None:
             return
         _warned_of_plaintext = True
     warnings.warn(
-        f"security='none': traffic with {host!r} is neither encrypted nor authenticated; anybody who reaches the port "
-        "can run code here. Give a FASTDIST_JOB_SECRET_FILE instead",
+        f"security='none': traffic with {host!r} is neither encrypted nor authenticated; "
+        "anybody who reaches the port can run code here. Give a FASTDIST_JOB_SECRET_FILE instead",
         RuntimeWarning,
         stacklevel=4,
     )

@@ -20,8 +20,12 @@ import zmq
 # sleeper's Doorbell: the edge that the send took is passed on by hand.
 
 
+# What poll(2) takes at most; who waits longer looks again after 24 days.
+_LONGEST_MS = 2**31 - 1
+
+
 class HasFileno(Protocol):
-    """A Doorbell, a pidfd's owner, a socket of the standard library: what select.poll can wait for."""
+    """A Doorbell, a socket of the standard library: whatever select.poll can wait for."""
 
     def fileno(self) -> int:
         """Return the descriptor."""
@@ -58,7 +62,7 @@ class Waiter:
         self._others.pop(fd, None)
 
     def wait(self, deadline: float | None) -> list[zmq.Socket[bytes] | HasFileno]:
-        """Return what is readable, or an empty list once time.monotonic() has passed deadline (None: wait on).
+        """Return what is readable, or [] once time.monotonic() has passed deadline (None: never).
 
         Note    See Note [ZMQ_FD is edge triggered]; a socket is returned only when a message is
                 there
@@ -82,7 +86,8 @@ def has_message(socket: zmq.Socket[bytes]) -> bool:
 
 
 def poll_timeout_ms(deadline: float | None) -> int | None:
-    """Return the milliseconds until deadline for select.poll, rounded up so that no wait ends early."""
-    if deadline is None:
+    """Return the milliseconds until deadline, rounded up so that no wait ends early."""
+    if deadline is None or math.isinf(deadline):
         return None
-    return max(0, math.ceil((deadline - time.monotonic()) * 1000))
+    remaining_ms = math.ceil((deadline - time.monotonic()) * 1000)
+    return min(max(0, remaining_ms), _LONGEST_MS)

@@ -1,0 +1,159 @@
+"""How a worker finds its rank, the world and the store: `env://`, `tcp://` and `file://`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from fastdist.core.errors import RendezvousError
+from fastdist.distributed.sockets import (
+    CurveSecurity,
+    JobSecret,
+    NoSecurity,
+    Security,
+    local_address_towards,
+)
+
+from .store import FileStore, PrefixStore, Store, TCPStore
+from .store.access import job_id
+from .store.environment import Assignment, from_env, require_rank
+from .store.store import DEFAULT_TIMEOUT, Timeout
+
+__all__ = [
+    "Assignment",
+    "Rendezvous",
+    "from_env",
+    "rendezvous",
+    "worker_address",
+    "worker_security",
+]
+
+_PARAMETERS = ("rank", "world_size")
+
+
+class Rendezvous(NamedTuple):
+    """What a worker knows after the rendezvous. The caller closes the store."""
+
+    store: Store
+    rank: int
+    world_size: int
+
+
+def rendezvous(
+    url: str,
+    rank: int = -1,
+    world_size: int = -1,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    *,
+    security: str | None = None,
+    secret: JobSecret | None = None,
+) -> Rendezvous:
+    """Meet the other workers at url and return (store, rank, world_size).
+
+    `env://` asks from_env; `tcp://HOST:PORT` and `file:///PATH` need rank and world_size, as
+    arguments or in the url (`?rank=0&world_size=4`); world size 0 stands for a dynamic group. Rank
+    0 serves the store, unless a launcher does (FASTDIST_STORE_HOSTED=1).
+
+    Raises  RendezvousError for what was given wrongly; AuthenticationError for a wrong or missing
+            secret; StoreTimeoutError when the store does not answer within timeout
+    """
+    parts = urlsplit(url)
+    given = _parameters(url, rank, world_size)
+    if parts.scheme == "env":
+        place = from_env(rank=given.get("rank"), world_size=given.get("world_size"))
+        store = _tcp_store(
+            place.store_host,
+            place.store_port,
+            place.rank,
+            place.store_hosted,
+            timeout,
+            security,
+            secret,
+        )
+        return Rendezvous(PrefixStore(place.round_name, store), place.rank, place.world_size)
+    if parts.scheme not in ("tcp", "file"):
+        raise RendezvousError(f"url is {url!r}; known: env://, tcp://HOST:PORT, file:///PATH")
+    if "rank" not in given:
+        raise RendezvousError(f"{url!r}: rank is not given; add ?rank=... or the argument rank=")
+    rank, world_size = given["rank"], given.get("world_size", 0)
+    require_rank(rank, world_size)
+    if parts.scheme == "file":
+        if parts.netloc or not parts.path:
+            raise RendezvousError(f"url is {url!r}; expected file:///PATH, with three slashes")
+        return Rendezvous(FileStore(unquote(parts.path), world_size, timeout), rank, world_size)
+    host, port = _host_and_port(url)
+    hosted = os.environ.get("FASTDIST_STORE_HOSTED", "") in ("1", "true")
+    store = _tcp_store(host, port, rank, hosted, timeout, security, secret)
+    return Rendezvous(store, rank, world_size)
+
+
+def worker_address(store: Store, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the address of this machine that the worker binds and publishes; never all of them.
+
+    FASTDIST_ADDRESS, else the address from which packets to the store leave, else (for a store that
+    is no server) 127.0.0.1.
+    """
+    given = environment.get("FASTDIST_ADDRESS")
+    if given:
+        return given
+    while isinstance(store, PrefixStore):
+        store = store.underlying_store
+    if isinstance(store, TCPStore):
+        return local_address_towards(store.host, store.port)
+    return "127.0.0.1"
+
+
+def worker_security(store: Store, rank: int, world_size: int) -> Security:
+    """Return what worker rank's sockets prove and ask for, by the secret of the store's job."""
+    secret = store.job_secret
+    if secret is None:
+        return NoSecurity()
+    return CurveSecurity.for_rank(secret, job_id(), rank, world_size)
+
+
+def _tcp_store(
+    host: str,
+    port: int,
+    rank: int,
+    hosted: bool,
+    timeout: Timeout,
+    security: str | None,
+    secret: JobSecret | None,
+) -> TCPStore:
+    is_master = rank == 0 and not hosted
+    return TCPStore(
+        host, port, is_master=is_master, timeout=timeout, security=security, secret=secret
+    )
+
+
+def _parameters(url: str, rank: int, world_size: int) -> dict[str, int]:
+    """Return rank and world_size as far as they are given, in the url or as arguments."""
+    arguments = {"rank": rank, "world_size": world_size}
+    given = {name: value for name, value in arguments.items() if value != -1}
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise RendezvousError(f"{name} is {value!r}; expected a number, 0 or more")
+    for name, text in parse_qsl(urlsplit(url).query, keep_blank_values=True):
+        if name not in _PARAMETERS:
+            raise RendezvousError(f"{url!r}: unknown {name!r}; known: {', '.join(_PARAMETERS)}")
+        if not (text.isascii() and text.isdecimal()):
+            raise RendezvousError(f"{url!r}: {name} is {text!r}; expected a number, 0 or more")
+        if given.get(name, int(text)) != int(text):
+            raise RendezvousError(
+                f"{name} is {given[name]} as an argument and {text} in {url!r}; give it once"
+            )
+        given[name] = int(text)
+    return given
+
+
+def _host_and_port(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise RendezvousError(f"url is {url!r}: {error}; expected tcp://HOST:PORT") from error
+    if not host or not port:
+        raise RendezvousError(f"url is {url!r}; expected tcp://HOST:PORT")
+    return host, port

@@ -1,0 +1,157 @@
+"""One client's connection to the served store: the handshake, a question, its answer."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import zmq
+
+from fastdist.core.errors import AuthenticationError, StoreError, StoreTimeoutError
+from fastdist.distributed.sockets import (
+    Doorbell,
+    Security,
+    SocketMonitor,
+    Waiter,
+    connect,
+    has_message,
+    make_socket,
+    monitor,
+)
+
+from .state import Op, Status
+from .wire import Question, Reply, pack_question, unpack_reply
+
+# The server answers at the request's own time-out; only a server that is stuck leaves us to this.
+_GRACE_S = 0.5
+# A server that dies in a handshake looks like one that hangs up on a wrong key: three times is no
+# accident. libzmq tries again after _RECONNECT_MS to _RECONNECT_MAX_MS, so this takes under 1 s.
+_HANDSHAKE_TRIES = 3
+_RECONNECT_MS, _RECONNECT_MAX_MS = 50, 200
+_HANDSHAKE_FAILURES = (monitor.HANDSHAKE_FAILED, monitor.MISMATCHED, monitor.REFUSED)
+
+_request_ids = itertools.count(1)
+
+
+class Connection:
+    """A DEALER, its monitor, and the bell that ends a wait when the store is closed.
+
+    Thread  one at a time
+    """
+
+    def __init__(self, endpoint: str, security: Security | None, closing: Doorbell) -> None:
+        self.endpoint = endpoint
+        self._closing = closing
+        self._events: SocketMonitor | None = None
+        options: dict[int, int | bytes] = {
+            zmq.RECONNECT_IVL: _RECONNECT_MS,
+            zmq.RECONNECT_IVL_MAX: _RECONNECT_MAX_MS,
+        }
+        self._socket = make_socket(
+            zmq.DEALER, f"client of the store at {endpoint}", options=options
+        )
+        try:
+            if not endpoint.startswith("inproc://"):
+                self._events = SocketMonitor(self._socket)
+            connect(self._socket, endpoint, security, peer="store")
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def establish(self, deadline: float) -> None:
+        """Wait until both ends have proved who they are.
+
+        Raises  AuthenticationError when the other end refuses; StoreTimeoutError when deadline
+                passes and nobody has answered; StoreError when the store is closed meanwhile
+        """
+        if self._events is None:
+            return  # inproc: there is nothing to prove
+        waiter = Waiter(self._events.socket, self._closing)
+        failures, state = 0, "nothing answers there"
+        while True:
+            event = self._events.try_receive()
+            if event is None:
+                ready = waiter.wait(deadline)
+                if self._closing in ready:
+                    raise StoreError(f"the store at {self.endpoint} was closed here")
+                if not ready:
+                    raise StoreTimeoutError(
+                        f"no store at {self.endpoint} in time: {state}; is rank 0 or the launcher "
+                        "that hosts it running, and do the address and port belong to it?"
+                    )
+            elif event.kind == monitor.HANDSHAKE_SUCCEEDED:
+                return
+            elif event.kind == monitor.CONNECTED:
+                state = "something listens there, but does not speak like a store"
+            elif event.kind in _HANDSHAKE_FAILURES:
+                failures += 1
+                if failures == _HANDSHAKE_TRIES or event.kind != monitor.HANDSHAKE_FAILED:
+                    raise AuthenticationError(
+                        f"the store at {self.endpoint} refused the handshake: the job secret or "
+                        "FASTDIST_JOB_ID given here is not the store's, one end has "
+                        "security='none', or what listens there is no fastdist store"
+                    )
+
+    def ask(self, op: Op, arguments: list[bytes], timeout_s: float) -> Reply:
+        """Send one request and return its answer.
+
+        Raises  StoreError when the connection ends first or the store is closed here;
+                StoreTimeoutError when the server is stuck
+        """
+        request_id = self.send(op, arguments, timeout_s)
+        deadline = time.monotonic() + timeout_s + _GRACE_S
+        while True:
+            reply = self.receive(deadline)
+            if reply is None:
+                raise StoreTimeoutError(
+                    f"the store at {self.endpoint} did not answer {op.name.lower()} within "
+                    f"{timeout_s + _GRACE_S:g} s: its host is stuck or overloaded"
+                )
+            if reply.request_id == request_id:
+                return reply
+            if reply.request_id == 0 and reply.status is Status.REFUSED:
+                raise StoreError(f"the store at {self.endpoint}: {reply.frames[0].decode()}")
+
+    def send(self, op: Op, arguments: list[bytes], timeout_s: float) -> int:
+        """Send one request and return its id."""
+        request_id = next(_request_ids)
+        frames = pack_question(Question(op, request_id, timeout_s, arguments))
+        try:
+            self._socket.send_multipart(frames, zmq.NOBLOCK)
+        except zmq.Again as error:
+            raise StoreError(self._lost()) from error
+        return request_id
+
+    def receive(self, deadline: float | None) -> Reply | None:
+        """Return the next answer, or None once time.monotonic() has passed deadline.
+
+        Raises  StoreError when the connection has ended or the store is closed here
+        """
+        waiter = Waiter(self._socket, self._closing)
+        if self._events is not None:
+            waiter.add(self._events.socket)
+        while True:
+            if has_message(self._socket):
+                return unpack_reply(self._socket.recv_multipart())
+            while self._events is not None and (event := self._events.try_receive()):
+                if event.kind == monitor.DISCONNECTED:
+                    raise StoreError(self._lost())
+            ready = waiter.wait(deadline)
+            if self._closing in ready:
+                raise StoreError(f"the store at {self.endpoint} was closed here")
+            if not ready:
+                return None
+
+    def fileno(self) -> int:
+        """Return the edge-triggered descriptor. See Note [ZMQ_FD is edge triggered]."""
+        return int(self._socket.get(zmq.FD))
+
+    def close(self) -> None:
+        """Give the connection back; a second time does nothing."""
+        self._socket.close()
+
+    def _lost(self) -> str:
+        return (
+            f"the connection to the store at {self.endpoint} is lost: its host ended, froze or was "
+            "cut off; what was asked last may or may not have been done"
+        )

@@ -1,0 +1,267 @@
+"""What launchers tell a worker: its rank, the world's size, and where the store is."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from fastdist.core.errors import RendezvousError
+
+# Where a launcher names no port, the job's id does: all its workers compute the same one.
+_FIRST_PORT, _PORT_COUNT = 20_000, 40_001
+_TRUE, _FALSE = ("1", "true"), ("", "0", "false")
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One worker's place in a job.
+
+    `launcher` says who told us. With `store_hosted` it serves the store, and no rank binds
+    its port. `incarnation` counts the job's restarts; with `run_id` it keeps rounds apart.
+    """
+
+    launcher: str
+    rank: int
+    world_size: int
+    local_rank: int
+    store_host: str
+    store_port: int
+    store_hosted: bool
+    run_id: str
+    incarnation: int
+
+    @property
+    def round_name(self) -> str:
+        """A prefix for the store's keys that no other run or restart has."""
+        return f"{self.run_id}.{self.incarnation}"
+
+
+@dataclass(frozen=True)
+class _Launcher:
+    """The variables of one launcher; the first whose rank is set is believed."""
+
+    name: str
+    rank: str
+    world_size: tuple[str, ...]
+    local_rank: tuple[str, ...]
+    run_id: tuple[str, ...]
+    # The host and port of the store where MASTER_ADDR and MASTER_PORT do not say.
+    host: Callable[[Mapping[str, str]], str | None]
+    port: Callable[[Mapping[str, str]], int | None]
+
+
+def from_env(
+    environment: Mapping[str, str] = os.environ,
+    *,
+    rank: int | None = None,
+    world_size: int | None = None,
+) -> Assignment:
+    """Return this worker's place from explicit arguments, FASTDIST_* or the launcher's variables.
+
+    The launchers known, in this order: torchrun and `fastdist run`, Slurm, Open MPI and other PMIx,
+    PMI (MPICH, hydra), and indexed Kubernetes jobs. FASTDIST_RANK, FASTDIST_WORLD_SIZE,
+    FASTDIST_LOCAL_RANK, FASTDIST_STORE_HOST, FASTDIST_STORE_PORT, FASTDIST_RUN_ID and
+    FASTDIST_RESTART_COUNT each go before what the launcher says.
+
+    Raises  RendezvousError naming the variable, what it holds and what is expected
+    """
+    reader = _Reader(environment)
+    launcher = next((one for one in _LAUNCHERS if environment.get(one.rank)), _NOBODY)
+    if rank is None:
+        rank = reader.number("FASTDIST_RANK", launcher.rank, what="the rank of this worker")
+    if world_size is None:
+        world_size = reader.number(
+            "FASTDIST_WORLD_SIZE", *launcher.world_size, what="the number of workers"
+        )
+    require_rank(rank, world_size)
+    return Assignment(
+        launcher=launcher.name,
+        rank=rank,
+        world_size=world_size,
+        local_rank=reader.number("FASTDIST_LOCAL_RANK", *launcher.local_rank, default=0),
+        store_host=_store_host(reader, launcher),
+        store_port=_store_port(reader, launcher),
+        store_hosted=reader.flag("FASTDIST_STORE_HOSTED"),
+        run_id=reader.text("FASTDIST_RUN_ID", *launcher.run_id) or "none",
+        incarnation=reader.number(
+            "FASTDIST_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", default=0
+        ),
+    )
+
+
+def require_rank(rank: int, world_size: int) -> None:
+    """Raise RendezvousError unless rank is one of world_size workers (0: any number)."""
+    if world_size < 0:
+        raise RendezvousError(
+            f"world size is {world_size}; expected 1 or more, or 0 for a dynamic group"
+        )
+    if rank < 0 or (world_size and rank >= world_size):
+        most = f"0 to {world_size - 1} in a world of {world_size}" if world_size else "0 or more"
+        raise RendezvousError(f"rank is {rank}; expected {most}")
+
+
+class _Reader:
+    """Reads the first variable that is set, and says which one when it makes no sense."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.environment = environment
+
+    def text(self, *names: str) -> str | None:
+        return next((self.environment[name] for name in names if self.environment.get(name)), None)
+
+    def number(self, *names: str, default: int | None = None, what: str = "") -> int:
+        for name in names:
+            value = self.environment.get(name)
+            if value:
+                if not re.fullmatch(r"\d{1,9}", value):
+                    raise RendezvousError(f"{name} is {value!r}; expected a number, 0 or more")
+                return int(value)
+        if default is not None:
+            return default
+        raise RendezvousError(
+            f"{what} is not known: {' or '.join(name for name in names if name)} is not set; start "
+            "the worker by `fastdist run`, torchrun, srun or mpirun, or set it"
+        )
+
+    def port(self, name: str) -> int | None:
+        value = self.environment.get(name)
+        if not value:
+            return None
+        if not value.isdecimal() or not 0 < int(value) < 65_536:
+            raise RendezvousError(f"{name} is {value!r}; expected a port, 1 to 65535")
+        return int(value)
+
+    def flag(self, name: str) -> bool:
+        value = self.environment.get(name, "").lower()
+        if value not in _TRUE + _FALSE:
+            raise RendezvousError(f"{name} is {value!r}; expected 1 or 0")
+        return value in _TRUE
+
+
+def _store_host(reader: _Reader, launcher: _Launcher) -> str:
+    given = reader.text("FASTDIST_STORE_HOST", "MASTER_ADDR")
+    host = given or launcher.host(reader.environment)
+    if not host:
+        raise RendezvousError(
+            f"where the store is, is not known: MASTER_ADDR is not set, and {launcher.name} does "
+            "not say; set it to the address of rank 0 on all workers (mpirun: -x MASTER_ADDR=...)"
+        )
+    return host
+
+
+def _store_port(reader: _Reader, launcher: _Launcher) -> int:
+    own = reader.port("FASTDIST_STORE_PORT")
+    if own is not None:
+        return own
+    master = reader.port("MASTER_PORT")
+    if master is not None:
+        # torchrun's agent serves its own store on MASTER_PORT: ours takes the next one.
+        is_taken = reader.flag("TORCHELASTIC_USE_AGENT_STORE")
+        if is_taken and master == 65_535:
+            raise RendezvousError("MASTER_PORT is 65535, torchrun's own; set FASTDIST_STORE_PORT")
+        return master + is_taken
+    port = launcher.port(reader.environment)
+    if port is None:
+        raise RendezvousError(
+            f"the store's port is not known: MASTER_PORT is not set, and {launcher.name} does not "
+            "say; set it to the same free port on all workers"
+        )
+    return port
+
+
+def expand_first_host(node_list: str) -> str:
+    """Return the first host of a Slurm node list such as `node[07-09,12],gpu3`."""
+    first = re.match(r"([^,\[]*)(?:\[(\w+)[^\]]*\])?([^,\[]*)", node_list.strip())
+    host = "".join(part or "" for part in first.groups()) if first else ""
+    if not host:
+        raise RendezvousError(f"SLURM_JOB_NODELIST is {node_list!r}; expected a list of hosts")
+    return host
+
+
+def _slurm_host(environment: Mapping[str, str]) -> str | None:
+    nodes = environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_JOB_NODELIST")
+    return expand_first_host(nodes) if nodes else None
+
+
+def _host_of_lonely_mpi(environment: Mapping[str, str]) -> str | None:
+    """Return loopback where all of an MPI job runs on this machine."""
+    sizes = environment.get("OMPI_COMM_WORLD_SIZE"), environment.get("OMPI_COMM_WORLD_LOCAL_SIZE")
+    return "127.0.0.1" if sizes[0] and sizes[0] == sizes[1] else None
+
+
+def _port_from(*names: str) -> Callable[[Mapping[str, str]], int | None]:
+    """Return a rule that makes a port of the ids in these variables, if the first one is set."""
+
+    def port(environment: Mapping[str, str]) -> int | None:
+        if not environment.get(names[0]):
+            return None
+        job = ".".join(environment.get(name, "") for name in names)
+        return _FIRST_PORT + zlib.crc32(job.encode()) % _PORT_COUNT
+
+    return port
+
+
+def _unknown(environment: Mapping[str, str]) -> None:
+    return None
+
+
+_LAUNCHERS = (
+    _Launcher(
+        name="torchrun",
+        rank="RANK",
+        world_size=("WORLD_SIZE",),
+        local_rank=("LOCAL_RANK",),
+        run_id=("TORCHELASTIC_RUN_ID",),
+        host=_unknown,
+        port=_unknown,
+    ),
+    _Launcher(
+        name="Slurm",
+        rank="SLURM_PROCID",
+        world_size=("SLURM_NTASKS",),
+        local_rank=("SLURM_LOCALID",),
+        run_id=("SLURM_JOB_ID",),
+        host=_slurm_host,
+        port=_port_from("SLURM_JOB_ID", "SLURM_STEP_ID"),
+    ),
+    _Launcher(
+        name="Open MPI",
+        rank="OMPI_COMM_WORLD_RANK",
+        world_size=("OMPI_COMM_WORLD_SIZE",),
+        local_rank=("OMPI_COMM_WORLD_LOCAL_RANK",),
+        run_id=("PMIX_NAMESPACE",),
+        host=_host_of_lonely_mpi,
+        port=_port_from("PMIX_NAMESPACE"),
+    ),
+    _Launcher(
+        name="PMIx",
+        rank="PMIX_RANK",
+        world_size=("PMIX_SIZE", "WORLD_SIZE"),
+        local_rank=("PMIX_LOCAL_RANK",),
+        run_id=("PMIX_NAMESPACE",),
+        host=_unknown,
+        port=_port_from("PMIX_NAMESPACE"),
+    ),
+    _Launcher(
+        name="PMI",
+        rank="PMI_RANK",
+        world_size=("PMI_SIZE",),
+        local_rank=("MPI_LOCALRANKID",),
+        run_id=("PMI_ID",),
+        host=_unknown,
+        port=_unknown,
+    ),
+    _Launcher(
+        name="Kubernetes",
+        rank="JOB_COMPLETION_INDEX",
+        world_size=("WORLD_SIZE",),
+        local_rank=(),
+        run_id=("JOB_NAME",),
+        host=_unknown,
+        port=_unknown,
+    ),
+)
+_NOBODY = _Launcher("no launcher", "RANK", ("WORLD_SIZE",), (), (), _unknown, _unknown)

@@ -1,0 +1,220 @@
+"""A store in a file: every process replays one log of requests into a dictionary of its own."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import math
+import os
+import struct
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fastdist.core.errors import AuthenticationError, StoreError
+from fastdist.distributed.sockets import JobSecret
+
+from .local_store import LocalStore
+from .state import MUTATIONS, Op, Request
+from .store import DEFAULT_TIMEOUT, Timeout
+
+# Note [The log of a FileStore] The file is a line that says what it is, then records: length and
+# CRC-32 of the body, then the body, an op and its arguments. Whoever changes something takes the
+# lock, reads what others have added, cuts off what a killed writer left half written, and adds its
+# record in one write. Readers take no lock: a record is believed once it is complete and its sum is
+# right. As every process applies the same records in the same order, all see the same dictionary,
+# and a record that fits nobody's wait costs a process only its own reading.
+_MAGIC = b"fastdist store 1\n"
+_HEADER = struct.Struct("<II")
+_COUNT = struct.Struct("<BI")
+_LENGTH = struct.Struct("<I")
+# Records of the file itself, beside those of Op.
+_SECRET = 0x80
+_CLOSED = 0x81
+# A file tells nobody that it has grown, so those who wait look again: soon at first, then at
+# leisure.
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.001, 0.02
+
+
+class FileStore(LocalStore):
+    """A store in a file, on one machine or on a file system that all processes of a job share.
+
+    With `world_size`, the last of that many stores to close removes the file. Start each run on a
+    file that is not there: what an earlier run left would be taken for news.
+    """
+
+    _hears_of_changes = False
+
+    def __init__(
+        self, file_name: str, world_size: int = -1, timeout: Timeout = DEFAULT_TIMEOUT
+    ) -> None:
+        super().__init__(timeout)
+        self._path = os.path.abspath(file_name)
+        self._world_size = world_size
+        self._position = 0
+        self._closed_count = 0
+        self._given_secret = JobSecret.from_environment()
+        self._file_secret: JobSecret | None = None
+        self._file = self._open()
+        with self._locked():
+            start = os.pread(self._file, len(_MAGIC), 0)
+            # New, or its maker was killed while it wrote the first line.
+            if len(start) < len(_MAGIC) and _MAGIC.startswith(start):
+                os.pwrite(self._file, _MAGIC, 0)
+            self._catch_up()
+
+    @property
+    def path(self) -> str:
+        """Where the file is."""
+        return self._path
+
+    @property
+    def job_secret(self) -> JobSecret:
+        """The secret that was given, else the file's own, which the first who asks puts there.
+
+        Raises  AuthenticationError if the file belongs to another user
+        """
+        if self._given_secret is not None:
+            return self._given_secret
+        with self._changed, self._locked():
+            self._require_open()
+            owner = os.fstat(self._file).st_uid
+            if owner != os.getuid():
+                raise AuthenticationError(
+                    f"{self!r} belongs to user {owner}, expected {os.getuid()}: it cannot keep a "
+                    "secret; use a file of your own, or give FASTDIST_JOB_SECRET_FILE"
+                )
+            os.fchmod(self._file, 0o600)
+            self._catch_up()
+            if self._file_secret is None:
+                self._write(_SECRET, [JobSecret.generate().hex().encode()])
+                self._catch_up()
+            assert self._file_secret is not None
+            return self._file_secret
+
+    def close(self) -> None:
+        """Let go of the file; the last of world_size stores removes it. Twice is once."""
+        with self._changed:
+            if self._is_closed:
+                return
+            if self._world_size > 0 and os.path.exists(self._path):
+                with self._locked():
+                    self._catch_up()
+                    self._write(_CLOSED, [])
+                    self._catch_up()
+                    if self._closed_count >= self._world_size:
+                        os.unlink(self._path)
+            os.close(self._file)
+            super().close()
+
+    def __repr__(self) -> str:
+        return f"FileStore({self._path!r})"
+
+    def _submit(self, request: Request) -> None:
+        if request.op not in MUTATIONS:
+            self._refresh()
+            super()._submit(request)
+            return
+        with self._locked():
+            self._catch_up()
+            self._write(request.op, request.arguments)
+            # What was just written is applied here with its owner, so it is not read again.
+            self._position = os.fstat(self._file).st_size
+        super()._submit(request)
+
+    def _refresh(self) -> None:
+        if os.fstat(self._file).st_size > self._position:
+            self._catch_up()
+
+    def _pauses(self) -> Iterator[float]:
+        doubling = (min(_FIRST_PAUSE_S * 2**n, _LAST_PAUSE_S) for n in range(8))
+        return itertools.chain(doubling, itertools.repeat(_LAST_PAUSE_S))
+
+    def _open(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            return os.open(self._path, flags, 0o600)
+        except OSError as error:
+            raise StoreError(f"{self!r}: cannot open: {error.strerror}") from error
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the file against other writers, and be sure that it is still the one at path."""
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            try:
+                is_there = os.path.samestat(os.stat(self._path), os.fstat(self._file))
+            except FileNotFoundError:
+                is_there = False
+            if not is_there:
+                raise StoreError(f"{self!r}: the file was removed or replaced while it was in use")
+            yield
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _catch_up(self) -> None:
+        """Apply every complete record behind _position. See Note [The log of a FileStore]."""
+        if self._position == 0:
+            if os.pread(self._file, len(_MAGIC), 0) != _MAGIC:
+                raise StoreError(f"{self!r}: the file is not a fastdist store; give another one")
+            self._position = len(_MAGIC)
+        while True:
+            header = os.pread(self._file, _HEADER.size, self._position)
+            if len(header) < _HEADER.size:
+                return
+            length, checksum = _HEADER.unpack(header)
+            available = os.fstat(self._file).st_size - self._position - _HEADER.size
+            if length > available:
+                return
+            body = os.pread(self._file, length, self._position + _HEADER.size)
+            if len(body) < length or zlib.crc32(body) != checksum:
+                return
+            self._position += _HEADER.size + length
+            self._apply(body)
+
+    def _apply(self, body: bytes) -> None:
+        kind, arguments = _unpack_record(body)
+        if kind == _SECRET:
+            self._file_secret = JobSecret.parse(arguments[0].decode(), repr(self))
+        elif kind == _CLOSED:
+            self._closed_count += 1
+        else:
+            foreign = Request(Op(kind), arguments, None, math.inf)
+            self._deliver(self._state.submit(foreign, time.monotonic()))
+
+    def _write(self, kind: int, arguments: list[bytes]) -> None:
+        """Add one record; the lock is held and everything before it has been read."""
+        body = _COUNT.pack(kind, len(arguments)) + b"".join(
+            _LENGTH.pack(len(argument)) + argument for argument in arguments
+        )
+        record = _HEADER.pack(len(body), zlib.crc32(body)) + body
+        self._require_no_damage()
+        # Behind what was read there can only be what a killed writer left.
+        os.ftruncate(self._file, self._position)
+        try:
+            written = os.pwrite(self._file, record, self._position)
+        except OSError as error:
+            raise StoreError(f"{self!r}: cannot write: {error.strerror}") from error
+        if written < len(record):
+            raise StoreError(f"{self!r}: {written} of {len(record)} bytes written: no space left")
+
+    def _require_no_damage(self) -> None:
+        """Tell a record that a killed writer left half written from one that was damaged later."""
+        header = os.pread(self._file, _HEADER.size, self._position)
+        size = os.fstat(self._file).st_size
+        if len(header) == _HEADER.size:
+            end = self._position + _HEADER.size + _HEADER.unpack(header)[0]
+            if end <= size:
+                raise StoreError(f"{self!r}: damaged at byte {self._position}; remove the file")
+
+
+def _unpack_record(body: bytes) -> tuple[int, list[bytes]]:
+    kind, count = _COUNT.unpack_from(body)
+    offset, arguments = _COUNT.size, []
+    for _ in range(count):
+        (length,) = _LENGTH.unpack_from(body, offset)
+        offset += _LENGTH.size
+        arguments.append(body[offset : offset + length])
+        offset += length
+    return kind, arguments

@@ -1,0 +1,24 @@
+"""The store of a single process: a dictionary with the manners of the others."""
+
+from __future__ import annotations
+
+from fastdist.distributed.sockets import JobSecret
+
+from .local_store import LocalStore
+from .store import DEFAULT_TIMEOUT, Timeout
+
+
+class HashStore(LocalStore):
+    """A store among the threads of one process; for tests, and for a world of one."""
+
+    def __init__(self, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
+        super().__init__(timeout)
+        self._job_secret = JobSecret.from_environment() or JobSecret.generate()
+
+    @property
+    def job_secret(self) -> JobSecret:
+        """The secret that was given, or one of this store's own."""
+        return self._job_secret
+
+    def __repr__(self) -> str:
+        return "HashStore()"

@@ -1,0 +1,71 @@
+"""A view of another store in which all keys begin with a prefix."""
+
+from __future__ import annotations
+
+from fastdist.distributed.sockets import JobSecret
+
+from .state import Op
+from .store import Change, Store, Timeout, Watch
+
+# Ops whose arguments are all keys; of the others only the first one is, and NUM_KEYS has none.
+_ALL_KEYS = frozenset({Op.GET, Op.WAIT, Op.CHECK})
+
+
+class PrefixStore(Store):
+    """A store whose key `k` is `prefix/k` of `store`; num_keys counts the keys of every prefix.
+
+    Note    it shares `store`'s timeout until set_timeout is called on it, and close closes `store`
+    """
+
+    def __init__(self, prefix: str, store: Store) -> None:
+        super().__init__(store.timeout)
+        self.prefix = prefix
+        self.underlying_store = store
+
+    def watch(self, prefix: str) -> Watch:
+        """Return a watch on all keys of this view that begin with prefix; close it when done."""
+        return _PrefixWatch(self, self.underlying_store.watch(f"{self.prefix}/{prefix}"))
+
+    @property
+    def job_secret(self) -> JobSecret | None:
+        """The secret of the job that the store below serves, None where security is 'none'."""
+        return self.underlying_store.job_secret
+
+    def close(self) -> None:
+        """Close the store below."""
+        self.underlying_store.close()
+
+    def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:
+        head = self.prefix.encode() + b"/"
+        if op in _ALL_KEYS:
+            arguments = [head + key for key in arguments]
+        elif op is Op.SET:
+            arguments = [part if index % 2 else head + part for index, part in enumerate(arguments)]
+        elif arguments:
+            arguments = [head + arguments[0], *arguments[1:]]
+        waited = self.timeout if timeout is None else timeout
+        return self.underlying_store._ask(op, arguments, waited)
+
+    def __repr__(self) -> str:
+        return f"PrefixStore({self.prefix!r}, {self.underlying_store!r})"
+
+
+class _PrefixWatch(Watch):
+    """A watch that takes the prefix off again."""
+
+    def __init__(self, store: PrefixStore, below: Watch) -> None:
+        self._store = store
+        self._below = below
+
+    def next(self, timeout: Timeout | None = None) -> Change | None:
+        waited = self._store.timeout if timeout is None else timeout
+        change = self._below.next(waited)
+        if change is None:
+            return None
+        return Change(change.key[len(self._store.prefix) + 1 :], change.value)
+
+    def fileno(self) -> int | None:
+        return self._below.fileno()
+
+    def close(self) -> None:
+        self._below.close()

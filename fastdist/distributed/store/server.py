@@ -1,0 +1,132 @@
+"""The thread that serves one StoreState to a whole job over ZeroMQ."""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from collections.abc import Hashable
+
+import zmq
+
+from fastdist.core.errors import MessageError, StoreError
+from fastdist.distributed.sockets import (
+    Doorbell,
+    Security,
+    Waiter,
+    bind,
+    has_message,
+    make_socket,
+    split_tcp_endpoint,
+    tcp_endpoint,
+    unique_name,
+)
+
+from .state import Answer, Request, Status, StoreState
+from .wire import Reply, pack_reply, unpack_question
+
+THREAD_NAME = "fastdist-store"
+_JOIN_S = 5.0
+# How many requests are served before time-outs are looked at again.
+_BATCH = 256
+
+
+class StoreServer:
+    """A ROUTER on tcp and inproc, its thread, and the dictionary that only this thread touches.
+
+    Requests of strangers never get here when tcp is secured; rubbish that does is answered with a
+    refusal, and a client that is gone is forgotten.
+    """
+
+    def __init__(self, host: str, port: int, security: Security) -> None:
+        self._state = StoreState()
+        self._bell = Doorbell()
+        self._failure: BaseException | None = None
+        self._router = make_socket(zmq.ROUTER, "router of the store")
+        try:
+            self.local_endpoint = bind(self._router, f"inproc://{unique_name('fastdist-store')}")
+            self.endpoint = bind(self._router, tcp_endpoint(host, port), security)
+        except zmq.ZMQError as error:
+            self._router.close()
+            self._bell.close()
+            raise StoreError(_bind_error(host, port, error)) from error
+        except BaseException:
+            self._router.close()
+            self._bell.close()
+            raise
+        self.port = split_tcp_endpoint(self.endpoint)[1]
+        self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread and give the port back; a second time does nothing.
+
+        Raises  StoreError if the thread does not end, or ended long ago by a mistake of ours
+        """
+        self._bell.ring()
+        self._thread.join(_JOIN_S)
+        if self._thread.is_alive():
+            raise StoreError(f"the thread {THREAD_NAME!r} did not end within {_JOIN_S:g} s")
+        self._bell.close()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise StoreError(f"the store's server ended by a mistake: {failure!r}") from failure
+
+    def _run(self) -> None:
+        waiter = Waiter(self._router, self._bell)
+        try:
+            while self._bell not in waiter.wait(self._state.next_deadline()):
+                for _ in range(_BATCH):
+                    if not has_message(self._router):
+                        break
+                    self._serve_one()
+                self._send(self._state.expire(time.monotonic()))
+        except BaseException as error:
+            # Kept for close(); the clients see the connection end, and say so.
+            self._failure = error
+        finally:
+            self._router.close()
+
+    def _serve_one(self) -> None:
+        route, *frames = self._router.recv_multipart()
+        now = time.monotonic()
+        try:
+            question = unpack_question(frames)
+        except MessageError as error:
+            self._send([Answer((route, 0), Status.REFUSED, [str(error).encode()])])
+            return
+        owner = (route, question.request_id)
+        deadline = now + question.timeout_s
+        request = Request(question.op, question.arguments, owner, deadline)
+        self._send(self._state.submit(request, now))
+
+    def _send(self, answers: list[Answer]) -> None:
+        for answer in answers:
+            assert isinstance(answer.owner, tuple)
+            route, request_id = answer.owner
+            reply = pack_reply(Reply(answer.status, request_id, answer.frames))
+            try:
+                self._router.send_multipart([route, *reply], zmq.NOBLOCK)
+            except zmq.ZMQError as error:
+                if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
+                    raise
+                # The client is gone, and with it whatever it waited for or watched.
+                self._state.unwatch([w for w in self._state.watchers() if _is_of(w, route)])
+
+
+def _is_of(owner: Hashable, route: bytes) -> bool:
+    return isinstance(owner, tuple) and owner[0] == route
+
+
+def _bind_error(host: str, port: int, error: zmq.ZMQError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port {port} of {host!r} is taken: another job or process has it; "
+            "choose another MASTER_PORT, or set FASTDIST_STORE_HOSTED=1 if a launcher hosts it"
+        )
+    if error.errno in (errno.EADDRNOTAVAIL, errno.ENODEV, errno.EINVAL):
+        return (
+            f"{host!r} is no address of this machine: rank 0, which hosts the store, must run "
+            "where MASTER_ADDR points"
+        )
+    return f"cannot host the store on {host}:{port}: {error}"

@@ -1,0 +1,304 @@
+"""What a store holds and what it answers: one dictionary, no threads, sockets, files or clocks."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import ClassVar, NamedTuple
+
+from fastdist.core.errors import StoreError
+
+
+class Op(IntEnum):
+    """What can be asked of a store. The numbers are wire format."""
+
+    SET = 1  # key, value, key, value, ...
+    GET = 2  # keys -> values, when all are there
+    WAIT = 3  # keys -> nothing, when all are there
+    CHECK = 4  # keys -> b"1" if all are there now
+    ADD = 5  # key, amount -> the new number
+    COMPARE_SET = 6  # key, expected, desired -> the value afterwards
+    DELETE = 7  # key -> b"1" if it was there
+    NUM_KEYS = 8  # -> how many
+    APPEND = 9  # key, value
+    JOIN = 10  # group, rank, world, value -> all values in the order of ranks, when all have come
+    WATCH = 11  # prefix -> nothing, then a CHANGED for each key there and at each change
+    UNWATCH = 12  # ends the watch of this owner
+
+
+class Status(IntEnum):
+    """What an answer means. The numbers are wire format."""
+
+    OK = 0
+    TIMED_OUT = 1  # frames: what is missing
+    REFUSED = 2  # one frame: why
+    CHANGED = 3  # key, b"1" or (deleted) b"0", value
+
+
+# Ops that change the dictionary, and so what a replicated store must write down.
+MUTATIONS = frozenset({Op.SET, Op.ADD, Op.COMPARE_SET, Op.DELETE, Op.APPEND, Op.JOIN})
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One thing asked by `owner`; nobody is answered when owner is None."""
+
+    op: Op
+    arguments: list[bytes]
+    owner: Hashable
+    deadline: float
+    is_answered: bool = False
+
+
+class Answer(NamedTuple):
+    """What `owner` is told."""
+
+    owner: Hashable
+    status: Status
+    frames: list[bytes]
+
+
+@dataclass(slots=True)
+class _Group:
+    """The ranks that have joined one group, and those of them that wait for the rest."""
+
+    world_size: int
+    values: dict[int, bytes] = field(default_factory=dict)
+    parked: list[Request] = field(default_factory=list)
+    error: str = ""
+
+    def missing(self) -> list[int]:
+        return [rank for rank in range(self.world_size) if rank not in self.values]
+
+
+class StoreState:
+    """The dictionary, and the requests that wait for keys or ranks that are not there yet.
+
+    Each call returns the answers that have become due, in order. The same requests in the same
+    order give the same state everywhere, which is what lets FileStore replay a log.
+
+    Thread  one at a time; the caller locks
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[bytes, bytes] = {}
+        self._groups: dict[bytes, _Group] = {}
+        # Requests that wait for keys, under each of their keys: a present one may be deleted.
+        # Invariant: none of them is answered.
+        self._parked: dict[bytes, list[Request]] = {}
+        self._watches: dict[Hashable, bytes] = {}
+        self._deadlines: list[tuple[float, int, Request]] = []
+        self._numbers = itertools.count()
+
+    def submit(self, request: Request, now: float) -> list[Answer]:
+        """Do what is asked, or park the request until it can be done."""
+        try:
+            return self._handlers[request.op](self, request, now)
+        except (StoreError, ValueError) as error:
+            return self._answer(request, Status.REFUSED, [str(error).encode()])
+
+    def expire(self, now: float) -> list[Answer]:
+        """Answer the requests whose time is over with what they still miss."""
+        answers: list[Answer] = []
+        while self._deadlines and self._deadlines[0][0] <= now:
+            request = heapq.heappop(self._deadlines)[2]
+            if not request.is_answered:
+                answers += self._answer(request, Status.TIMED_OUT, self._missing(request))
+                self._unpark(request)
+        return answers
+
+    def next_deadline(self) -> float | None:
+        """Return when expire has something to do next, None for never."""
+        while self._deadlines and self._deadlines[0][2].is_answered:
+            heapq.heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def unwatch(self, owners: Iterable[Hashable]) -> None:
+        """End the watches of owners that have gone away."""
+        for owner in owners:
+            self._watches.pop(owner, None)
+
+    def watchers(self) -> list[Hashable]:
+        """Return who watches."""
+        return list(self._watches)
+
+    def _set(self, request: Request, now: float) -> list[Answer]:
+        keys, values = request.arguments[::2], request.arguments[1::2]
+        if len(keys) != len(values):
+            raise StoreError(f"set: {len(keys)} keys and {len(values)} values")
+        answers = self._answer(request, Status.OK, [])
+        self._values.update(zip(keys, values))
+        return answers + self._changed(keys, now)
+
+    def _get(self, request: Request, now: float) -> list[Answer]:
+        keys = request.arguments
+        missing = [key for key in keys if key not in self._values]
+        if missing:
+            return self._park(request, now)
+        found = [self._values[key] for key in keys] if request.op is Op.GET else []
+        return self._answer(request, Status.OK, found)
+
+    def _check(self, request: Request, now: float) -> list[Answer]:
+        found = all(key in self._values for key in request.arguments)
+        return self._answer(request, Status.OK, [b"1" if found else b"0"])
+
+    def _add(self, request: Request, now: float) -> list[Answer]:
+        key, amount = request.arguments
+        held = self._values.get(key, b"0")
+        try:
+            total = int(held) + int(amount)
+        except ValueError:
+            raise StoreError(f"add: {show(key)} holds {held[:40]!r}, not a number") from None
+        self._values[key] = str(total).encode()
+        answers = self._answer(request, Status.OK, [self._values[key]])
+        return answers + self._changed([key], now)
+
+    def _compare_set(self, request: Request, now: float) -> list[Answer]:
+        key, expected, desired = request.arguments
+        held = self._values.get(key)
+        # torch's rule: an absent key is set if b"" was expected; else expected comes back.
+        if held == expected or (held is None and not expected):
+            self._values[key] = desired
+            return self._answer(request, Status.OK, [desired]) + self._changed([key], now)
+        return self._answer(request, Status.OK, [expected if held is None else held])
+
+    def _delete(self, request: Request, now: float) -> list[Answer]:
+        (key,) = request.arguments
+        was_there = self._values.pop(key, None) is not None
+        answers = self._answer(request, Status.OK, [b"1" if was_there else b"0"])
+        return answers + (self._changed([key], now) if was_there else [])
+
+    def _num_keys(self, request: Request, now: float) -> list[Answer]:
+        return self._answer(request, Status.OK, [str(len(self._values)).encode()])
+
+    def _append(self, request: Request, now: float) -> list[Answer]:
+        key, value = request.arguments
+        self._values[key] = self._values.get(key, b"") + value
+        return self._answer(request, Status.OK, []) + self._changed([key], now)
+
+    def _join(self, request: Request, now: float) -> list[Answer]:
+        name, rank_text, world_text, value = request.arguments
+        rank, world_size = int(rank_text), int(world_text)
+        if world_size < 1 or not -1 <= rank < world_size:
+            raise StoreError(f"join {show(name)}: rank {rank} of {world_size} does not exist")
+        group = self._groups.setdefault(name, _Group(world_size))
+        if rank == -1 and group.missing():
+            rank = group.missing()[0]
+        if not group.error:
+            group.error = _disagreement(name, group, rank, world_size, value)
+        if group.error:
+            # Every member hears of it: those who wait now, this one, and those still to come.
+            told, group.parked = [*group.parked, request], []
+            text = group.error.encode()
+            return [a for one in told for a in self._answer(one, Status.REFUSED, [text])]
+        group.values[rank] = value
+        if group.missing():
+            if request.owner is not None and request.deadline > now:
+                group.parked.append(request)
+            return self._set_deadline(request, now)
+        told, group.parked = [*group.parked, request], []
+        values = [group.values[rank] for rank in range(world_size)]
+        return [a for one in told for a in self._answer(one, Status.OK, values)]
+
+    def _watch(self, request: Request, now: float) -> list[Answer]:
+        (prefix,) = request.arguments
+        answers = self._answer(request, Status.OK, [])
+        self._watches[request.owner] = prefix
+        for key, value in self._values.items():
+            if key.startswith(prefix):
+                answers.append(Answer(request.owner, Status.CHANGED, [key, b"1", value]))
+        return answers
+
+    def _unwatch(self, request: Request, now: float) -> list[Answer]:
+        self._watches.pop(request.owner, None)
+        return []
+
+    _handlers: ClassVar[dict[Op, Callable[[StoreState, Request, float], list[Answer]]]] = {
+        Op.SET: _set,
+        Op.GET: _get,
+        Op.WAIT: _get,
+        Op.CHECK: _check,
+        Op.ADD: _add,
+        Op.COMPARE_SET: _compare_set,
+        Op.DELETE: _delete,
+        Op.NUM_KEYS: _num_keys,
+        Op.APPEND: _append,
+        Op.JOIN: _join,
+        Op.WATCH: _watch,
+        Op.UNWATCH: _unwatch,
+    }
+
+    def _park(self, request: Request, now: float) -> list[Answer]:
+        if request.owner is not None and request.deadline > now:
+            for key in dict.fromkeys(request.arguments):
+                self._parked.setdefault(key, []).append(request)
+        return self._set_deadline(request, now)
+
+    def _unpark(self, request: Request) -> None:
+        if request.op is Op.JOIN:
+            self._groups[request.arguments[0]].parked.remove(request)
+            return
+        for key in request.arguments:
+            waiting = [other for other in self._parked.pop(key, ()) if other is not request]
+            if waiting:
+                self._parked[key] = waiting
+
+    def _set_deadline(self, request: Request, now: float) -> list[Answer]:
+        if request.owner is None:
+            return []
+        if request.deadline <= now:
+            return self._answer(request, Status.TIMED_OUT, self._missing(request))
+        heapq.heappush(self._deadlines, (request.deadline, next(self._numbers), request))
+        return []
+
+    def _changed(self, keys: list[bytes], now: float) -> list[Answer]:
+        """Answer those who waited for keys, and tell those who watch them."""
+        answers: list[Answer] = []
+        for key in keys:
+            value = self._values.get(key)
+            for owner, prefix in self._watches.items():
+                if key.startswith(prefix):
+                    frames = [key, b"0" if value is None else b"1", value or b""]
+                    answers.append(Answer(owner, Status.CHANGED, frames))
+            if value is None:
+                continue
+            for request in self._parked.get(key, [])[:]:
+                if all(other in self._values for other in request.arguments):
+                    self._unpark(request)
+                    answers += self._get(request, now)
+        return answers
+
+    def _missing(self, request: Request) -> list[bytes]:
+        if request.op is Op.JOIN:
+            return [str(rank).encode() for rank in self._groups[request.arguments[0]].missing()]
+        return [key for key in request.arguments if key not in self._values]
+
+    def _answer(self, request: Request, status: Status, frames: list[bytes]) -> list[Answer]:
+        request.is_answered = True
+        return [] if request.owner is None else [Answer(request.owner, status, frames)]
+
+
+def _disagreement(name: bytes, group: _Group, rank: int, world_size: int, value: bytes) -> str:
+    """Return why rank cannot join group, or nothing if it can."""
+    if group.world_size != world_size:
+        others = ", ".join(str(other) for other in sorted(group.values))
+        return (
+            f"join {show(name)}: rank {rank} says the world has {world_size} members, "
+            f"but ranks {others} say {group.world_size}; start all with the same world size"
+        )
+    if rank == -1:
+        return f"join {show(name)}: all {world_size} places are taken"
+    if group.values.get(rank, value) != value:
+        return (
+            f"join {show(name)}: rank {rank} of {world_size} came twice; give each process its own "
+            "rank, and an address or file to the store that no earlier run has used"
+        )
+    return ""
+
+
+def show(key: bytes) -> str:
+    """Return a key as people wrote it."""
+    return repr(key.decode(errors="replace"))

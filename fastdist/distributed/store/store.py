@@ -1,0 +1,240 @@
+"""What every store offers: torch's names, and what torch has not (`join`, `watch`)."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from fastdist.core.errors import StoreError, StoreTimeoutError
+from fastdist.distributed.sockets import JobSecret
+
+from .state import Op, Status
+from .wire import MAX_VALUE_BYTES
+
+DEFAULT_TIMEOUT = timedelta(seconds=300)
+
+# Seconds are as good as a timedelta wherever a timeout is given.
+Timeout = timedelta | float
+
+
+class Change(NamedTuple):
+    """One key that has appeared, changed, or (value None) been deleted."""
+
+    key: str
+    value: bytes | None
+
+
+class Watch(ABC):
+    """The changes of all keys with one prefix, beginning with those that were there.
+
+    Thread  one at a time
+    """
+
+    @abstractmethod
+    def next(self, timeout: Timeout | None = None) -> Change | None:
+        """Wait for the next change and return it, or None when timeout (of the store) is over.
+
+        Raises  StoreError when the store has gone or was closed
+        """
+
+    @abstractmethod
+    def fileno(self) -> int | None:
+        """Return a descriptor to poll beside others, None where next must be called in turns.
+
+        Note    sleep on it only after next(0) has returned None: it is edge triggered
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Watch no more; a second time does nothing."""
+
+
+class Store(ABC):
+    """A small dictionary that all workers of a job share. Keys are text, values bytes.
+
+    Where a key is missing, `get` and `wait` wait for it, at most for the store's timeout.
+
+    Thread  any, many at once; a call that waits does not hold up the others
+    Raises  StoreTimeoutError naming what did not come; StoreError when the store refused, was
+            closed or went away
+    """
+
+    def __init__(self, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
+        self.set_timeout(timeout)
+
+    @property
+    def timeout(self) -> timedelta:
+        """How long get, wait and join wait unless told otherwise."""
+        return self._timeout
+
+    def set_timeout(self, timeout: Timeout) -> None:
+        """Wait this long from now on."""
+        self._timeout = timedelta(seconds=seconds(timeout))
+
+    def set(self, key: str, value: str | bytes) -> None:
+        """Put value under key, in place of what was there."""
+        self.multi_set([key], [value])
+
+    def get(self, key: str) -> bytes:
+        """Return what key holds, as soon as it holds something."""
+        return self._ask(Op.GET, [key_bytes(key)])[0]
+
+    def add(self, key: str, amount: int) -> int:
+        """Add amount to the number under key (0 if there is none) and return the sum."""
+        return int(self._ask(Op.ADD, [key_bytes(key), str(int(amount)).encode()])[0])
+
+    def compare_set(
+        self, key: str, expected_value: str | bytes, desired_value: str | bytes
+    ) -> bytes:
+        """Put desired_value under key if it holds expected_value, and return what holds then.
+
+        Note    as in torch, b"" is expected of an absent key; another expected value comes back
+        """
+        arguments = [key_bytes(key), value_bytes(expected_value), value_bytes(desired_value)]
+        return self._ask(Op.COMPARE_SET, arguments)[0]
+
+    def wait(self, keys: Sequence[str], timeout: Timeout | None = None) -> None:
+        """Return as soon as all keys are there."""
+        self._ask(Op.WAIT, [key_bytes(key) for key in keys], timeout)
+
+    def check(self, keys: Sequence[str]) -> bool:
+        """Return whether all keys are there now."""
+        return self._ask(Op.CHECK, [key_bytes(key) for key in keys]) == [b"1"]
+
+    def delete_key(self, key: str) -> bool:
+        """Remove key, and return whether it was there."""
+        return self._ask(Op.DELETE, [key_bytes(key)]) == [b"1"]
+
+    def num_keys(self) -> int:
+        """Return how many keys there are, under every prefix."""
+        return int(self._ask(Op.NUM_KEYS, [])[0])
+
+    def append(self, key: str, value: str | bytes) -> None:
+        """Put value behind what key holds."""
+        self._ask(Op.APPEND, [key_bytes(key), value_bytes(value)])
+
+    def multi_get(self, keys: Sequence[str]) -> list[bytes]:
+        """Return what keys hold, as soon as all of them hold something."""
+        return self._ask(Op.GET, [key_bytes(key) for key in keys])
+
+    def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
+        """Put each value under its key, all at once."""
+        if len(keys) != len(values):
+            raise StoreError(f"multi_set: {len(keys)} keys and {len(values)} values")
+        pairs = [(key_bytes(key), value_bytes(value)) for key, value in zip(keys, values)]
+        self._ask(Op.SET, [part for pair in pairs for part in pair])
+
+    def has_extended_api(self) -> bool:
+        """Return whether append, multi_get and multi_set exist: here always."""
+        return True
+
+    def join(
+        self,
+        group: str,
+        rank: int,
+        value: str | bytes,
+        world_size: int,
+        timeout: Timeout | None = None,
+    ) -> list[bytes]:
+        """Bring value as member rank of group, and return all members' values when all have come.
+
+        One round trip instead of one for each member. To come again with the same value is allowed.
+
+        Raises  StoreTimeoutError naming the ranks that did not come; StoreError, at every member,
+                when two disagree on the world size or both claim one rank
+        """
+        arguments = [key_bytes(group), b"%d" % rank, b"%d" % world_size, value_bytes(value)]
+        return self._ask(Op.JOIN, arguments, timeout)
+
+    @abstractmethod
+    def watch(self, prefix: str) -> Watch:
+        """Return a watch on all keys that begin with prefix; close it when done."""
+
+    @property
+    @abstractmethod
+    def job_secret(self) -> JobSecret | None:
+        """The secret of the job that this store serves, None where security is 'none'."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the store; calls that wait elsewhere end with StoreError. Twice is once."""
+
+    @abstractmethod
+    def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:
+        """Have op done and return the answer's frames; timeout None is the store's own."""
+
+    def _seconds(self, timeout: Timeout | None) -> float:
+        return self._timeout.total_seconds() if timeout is None else seconds(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def require_ok(
+    store: str, op: Op, arguments: list[bytes], status: Status, frames: list[bytes], waited_s: float
+) -> list[bytes]:
+    """Return the frames of a good answer, and raise what a bad one means."""
+    if status is Status.OK:
+        return frames
+    if status is Status.REFUSED:
+        raise StoreError(f"{store}: {b''.join(frames).decode(errors='replace')}")
+    names = [frame.decode(errors="replace") for frame in frames]
+    if op is Op.JOIN:
+        group, world_size = arguments[0].decode(errors="replace"), int(arguments[2])
+        raise StoreTimeoutError(
+            f"{store}: join {group!r}: {len(names)} of {world_size} ranks did not come within "
+            f"{waited_s:g} s: {', '.join(names)}; look for what ended or never started them"
+        )
+    shown = ", ".join(repr(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
+    raise StoreTimeoutError(
+        f"{store}: {op.name.lower()}: {len(names)} of {len(arguments)} keys did not appear within "
+        f"{waited_s:g} s: {shown}; raise the timeout or look for who should have set them"
+    )
+
+
+def seconds(timeout: Timeout) -> float:
+    """Return a timeout in seconds.
+
+    Raises  StoreError unless it is a timedelta or a number, not negative
+    """
+    if isinstance(timeout, timedelta):
+        given = timeout.total_seconds()
+    elif isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
+        given = float(timeout)
+    else:
+        raise StoreError(f"timeout is {timeout!r}; expected a timedelta or a number of seconds")
+    if not given >= 0:
+        raise StoreError(f"timeout is {given:g} s; expected 0 or more")
+    return min(given, threading.TIMEOUT_MAX)
+
+
+def key_bytes(key: str) -> bytes:
+    """Return a key as it is stored."""
+    if not isinstance(key, str):
+        raise StoreError(f"key is {key!r}; expected text")
+    return key.encode()
+
+
+def value_bytes(value: str | bytes) -> bytes:
+    """Return a value as it is stored."""
+    if isinstance(value, str):
+        value = value.encode()
+    elif not isinstance(value, (bytes, bytearray, memoryview)):
+        raise StoreError(f"value is {value!r}; expected text or bytes")
+    if len(value) > MAX_VALUE_BYTES:
+        raise StoreError(
+            f"value of {len(value)} bytes; a store takes at most {MAX_VALUE_BYTES}: send it by rpc"
+        )
+    return bytes(value)

@@ -1,0 +1,289 @@
+"""The store that one process serves and all others reach over TCP."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+
+from fastdist.core.errors import AuthenticationError, StoreError, StoreTimeoutError
+from fastdist.distributed.sockets import Doorbell, JobSecret, tcp_endpoint
+from fastdist.distributed.sockets.published_secret import (
+    publish_secret,
+    read_published_secret,
+    withdraw_secret,
+)
+
+from .access import (
+    SecretSource,
+    choose_source,
+    client_security,
+    numeric_address,
+    server_security,
+)
+from .connection import Connection
+from .server import StoreServer
+from .state import Op
+from .store import DEFAULT_TIMEOUT, Change, Store, Timeout, Watch, require_ok, seconds
+
+# How often a client looks for the secret that the owner of a loopback port has not left yet.
+_SECRET_PAUSE_S = 0.02
+_CLOSE_S = 5.0
+_WORKERS = "\0workers"
+
+
+class TCPStore(Store):
+    """torch's TCPStore: `is_master` serves the dictionary from this process, the others connect.
+
+    Each call that waits has a connection of its own, taken from those that idle or made anew, so
+    that no call holds up another. With `world_size`, the constructor waits until that many stores
+    have connected, unless `wait_for_workers` is false.
+
+    Raises  AuthenticationError within 2 s for a wrong secret; StoreTimeoutError when no store
+            answers within timeout; StoreError when the port cannot be had
+    """
+
+    def __init__(
+        self,
+        host_name: str,
+        port: int,
+        world_size: int | None = None,
+        is_master: bool = False,
+        timeout: Timeout = DEFAULT_TIMEOUT,
+        wait_for_workers: bool = True,
+        *,
+        security: str | None = None,
+        secret: JobSecret | None = None,
+    ) -> None:
+        super().__init__(timeout)
+        _require_port(port, is_master)
+        self._address = numeric_address(host_name) or host_name
+        self._source, self._secret = choose_source(self._address, security, secret)
+        self._server: StoreServer | None = None
+        self._bell = Doorbell()
+        # Guards the four names below; threads that give a connection back notify it.
+        self._connections_lock = threading.Condition()
+        self._idle: list[Connection] = []
+        self._lent = 0
+        self._watches: set[_ServedWatch] = set()
+        self._is_closed = False
+        self.host, self.port = host_name, port
+        try:
+            if is_master:
+                self._host_store(port)
+            self._endpoint = (
+                self._server.local_endpoint
+                if self._server is not None
+                else tcp_endpoint(self._address, port)
+            )
+            self._give_back(self._borrow(time.monotonic() + seconds(timeout)))
+            if world_size and wait_for_workers:
+                self.join(_WORKERS, -1, b"", world_size)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def job_secret(self) -> JobSecret | None:
+        """The secret of the job that this store serves, None where security is 'none'."""
+        return self._secret
+
+    def watch(self, prefix: str) -> Watch:
+        """Return a watch on all keys that begin with prefix; close it when done."""
+        waited_s = self._seconds(None)
+        connection = self._borrow(time.monotonic() + waited_s)
+        try:
+            reply = connection.ask(Op.WATCH, [prefix.encode()], waited_s)
+            require_ok(repr(self), Op.WATCH, [], reply.status, reply.frames, waited_s)
+        except BaseException:
+            self._drop(connection)
+            raise
+        watch = _ServedWatch(self, connection)
+        with self._connections_lock:
+            if not self._is_closed:
+                self._watches.add(watch)
+                return watch
+        watch.close()
+        raise StoreError(f"{self!r} is closed")
+
+    def close(self) -> None:
+        """Let go of the store; calls that wait elsewhere end with StoreError. Twice is once.
+
+        Note    where this process serves the store, it is gone for everybody
+        """
+        with self._connections_lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+            watches = list(self._watches)
+            self._bell.ring()
+        for watch in watches:
+            watch.close()
+        with self._connections_lock:
+            # Each waiting thread closes its own connection: a socket belongs to one thread.
+            if not self._connections_lock.wait_for(lambda: self._lent == 0, _CLOSE_S):
+                raise StoreError(f"{self!r}: {self._lent} calls did not end")
+        for connection in idle:
+            connection.close()
+        self._bell.close()
+        if self._server is not None:
+            atexit.unregister(self.close)
+            if self._source is SecretSource.PUBLISHED and self._secret is not None:
+                withdraw_secret(self._address, self.port, self._secret)
+            self._server.close()
+
+    def __repr__(self) -> str:
+        return f"TCPStore({self.host!r}, {self.port})"
+
+    def _host_store(self, port: int) -> None:
+        if self._source is SecretSource.PUBLISHED:
+            self._secret = JobSecret.generate()
+        self._server = StoreServer(self._address, port, server_security(self._secret))
+        self.port = self._server.port
+        atexit.register(self.close)
+        if self._source is SecretSource.PUBLISHED and self._secret is not None:
+            # Only now: who holds the port is the one whose secret counts.
+            publish_secret(self._address, self.port, self._secret)
+
+    def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:
+        waited_s = self._seconds(timeout)
+        connection = self._borrow(time.monotonic() + self._seconds(None))
+        try:
+            reply = connection.ask(op, arguments, waited_s)
+        except BaseException:
+            # An answer may still come on this connection; nobody must take it for his own.
+            self._drop(connection)
+            raise
+        self._give_back(connection)
+        return require_ok(repr(self), op, arguments, reply.status, reply.frames, waited_s)
+
+    def _borrow(self, deadline: float) -> Connection:
+        with self._connections_lock:
+            if self._is_closed:
+                raise StoreError(f"{self!r} is closed")
+            self._lent += 1
+            if self._idle:
+                return self._idle.pop()
+        try:
+            return self._connect(deadline)
+        except BaseException:
+            self._count_back()
+            raise
+
+    def _give_back(self, connection: Connection) -> None:
+        with self._connections_lock:
+            if not self._is_closed:
+                self._idle.append(connection)
+                self._lent -= 1
+                return
+        self._drop(connection)
+
+    def _drop(self, connection: Connection) -> None:
+        connection.close()
+        self._count_back()
+
+    def _count_back(self) -> None:
+        with self._connections_lock:
+            self._lent -= 1
+            self._connections_lock.notify_all()
+
+    def _end_watch(self, watch: _ServedWatch, connection: Connection) -> None:
+        with self._connections_lock:
+            self._watches.discard(watch)
+        self._drop(connection)
+
+    def _connect(self, deadline: float) -> Connection:
+        """Make a connection; where the owner leaves the secret, one that fails is read again."""
+        while True:
+            if self._source is SecretSource.PUBLISHED and self._server is None:
+                self._secret = self._wait_for_secret(deadline)
+            connection = Connection(self._endpoint, client_security(self._secret), self._bell)
+            try:
+                connection.establish(deadline)
+                return connection
+            except AuthenticationError:
+                connection.close()
+                if self._source is not SecretSource.PUBLISHED or not self._pause(deadline):
+                    raise
+            except BaseException:
+                connection.close()
+                raise
+
+    def _wait_for_secret(self, deadline: float) -> JobSecret:
+        while True:
+            secret = read_published_secret(self._address, self.port)
+            if secret is not None:
+                return secret
+            if not self._pause(deadline):
+                raise StoreTimeoutError(
+                    f"no store at {self.host}:{self.port} in time: its owner left no secret for "
+                    "this user; is rank 0 running here? If the job's secret was given to it, give "
+                    "FASTDIST_JOB_SECRET_FILE here as well"
+                )
+
+    def _pause(self, deadline: float) -> bool:
+        """Wait a little for a file to change; return false once deadline has passed."""
+        now = time.monotonic()
+        if self._bell.wait(min(deadline, now + _SECRET_PAUSE_S)):
+            raise StoreError(f"{self!r} is closed")
+        return now < deadline
+
+
+class _ServedWatch(Watch):
+    """A watch with a connection of its own, on which the server speaks unasked."""
+
+    def __init__(self, store: TCPStore, connection: Connection) -> None:
+        self._store = store
+        # Held by whoever uses the connection: next while it waits, close after.
+        self._connection_lock = threading.RLock()
+        self._connection: Connection | None = connection
+
+    def next(self, timeout: Timeout | None = None) -> Change | None:
+        deadline = time.monotonic() + self._store._seconds(timeout)
+        with self._connection_lock:
+            if self._connection is None:
+                raise StoreError(f"this watch on {self._store!r} is closed")
+            try:
+                reply = self._connection.receive(deadline)
+            except StoreError:
+                self.close()
+                raise
+            if reply is None:
+                return None
+            # After the answer to WATCH itself only changes come this way.
+            key, is_there, value = reply.frames
+            return Change(key.decode(), value if is_there == b"1" else None)
+
+    def fileno(self) -> int | None:
+        return None if self._connection is None else self._connection.fileno()
+
+    def close(self) -> None:
+        with self._connection_lock:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            # The server forgets the watch when it next fails to reach this connection.
+            self._store._end_watch(self, connection)
+
+
+def host_store(
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    security: str | None = None,
+    secret: JobSecret | None = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> tuple[TCPStore, int]:
+    """Serve a store from this process, as a launcher does, and return it with its port.
+
+    Port 0 takes a free one. Closing the store ends the service.
+    """
+    store = TCPStore(host, port, is_master=True, timeout=timeout, security=security, secret=secret)
+    return store, store.port
+
+
+def _require_port(port: int, is_master: bool) -> None:
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65_536:
+        raise StoreError(f"port is {port!r}; expected a number from 1 to 65535")
+    if port == 0 and not is_master:
+        raise StoreError("port is 0; only is_master=True can take a free one")
