@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from fastdist.core.errors import DeviceError, KernelError
+from fastdist.core.time_ranges import clock, time_ranges
 
 from .faults import Behaviour
 
@@ -27,6 +29,7 @@ from .faults import Behaviour
 # takes no lock.
 _MARK: Final = None
 _RUN, _END = True, False
+_log: Final = logging.getLogger(__name__)
 
 
 class SimEvent:
@@ -161,6 +164,8 @@ class SimStream:
         self._tickets.put(_END)
         if thread is not threading.current_thread():
             thread.join()
+        if self._failure is not None:
+            _log.error("%s ends with an error that nobody waited for: %s", self.name, self._failure)
 
     def __enter__(self) -> Self:
         self._currents.push(self)
@@ -213,9 +218,12 @@ class SimStream:
             self._stopping.wait(delay_s)
         if self._failure is not None or self.is_stopped:
             return
+        start_ns = clock() if time_ranges.on else 0
         try:
             self._behaviour.before_kernel(name)
             kernel(*arguments)
+            if start_ns:
+                time_ranges.add(name, "kernel", start_ns)
         except BaseException as error:
             self._fail(f"kernel {name!r} failed: {error}", error)
 

@@ -9,6 +9,7 @@ import pytest
 
 from fastdist.backends.sim import SimBackend
 from fastdist.core.errors import DeviceError, KernelError
+from fastdist.core.time_ranges import Recording
 
 WAIT_S = 30.0
 
@@ -192,3 +193,25 @@ def test_leaving_streams_out_of_order_is_refused(sim: SimBackend) -> None:
 def test_pool_has_32_streams_and_then_begins_anew(sim: SimBackend) -> None:
     streams = [sim.stream(0) for _ in range(34)]
     assert len(set(streams)) == 32 and streams[32:] == streams[:2]
+
+
+def test_error_that_nobody_waited_for_is_logged_at_the_end(
+    sim: SimBackend, caplog: pytest.LogCaptureFixture
+) -> None:
+    sim.behaviour.fail_kernel("copy_from_host")
+    called = threading.Event()
+    sim.from_numpy(np.zeros(3))
+    sim.current_stream(0).launch_host_function(called.set)
+    assert called.wait(WAIT_S)
+    sim.reset()
+    (record,) = caplog.records
+    assert "nobody waited for: sim:0: kernel 'copy_from_host' failed" in record.getMessage()
+
+
+def test_kernels_are_handed_in_as_time_ranges_of_their_stream(sim: SimBackend) -> None:
+    with Recording() as recording:
+        sim.to_numpy(sim.from_numpy(np.zeros(3)))
+    names = [(known.name, known.category, known.thread_name) for known in recording.stop()]
+    assert names == [
+        (name, "kernel", "fastdist-sim-0-stream-0") for name in ("copy_from_host", "copy_to_host")
+    ]
