@@ -35,9 +35,32 @@ def socket_names(sockets: Any) -> list[str]:
     return [f"ZeroMQ socket {name!r}" for name in sockets.open_socket_names()]
 
 
+def contexts(autograd: Any) -> list[str]:
+    return ["autograd context"] * counted(autograd, "_get_debug_info", "num_autograd_contexts")
+
+
+def references(rpc: Any) -> list[str]:
+    owned, used = (
+        counted(rpc, "_rref_context_get_debug_info", key)
+        for key in ("num_owner_rrefs", "num_pending_users")
+    )
+    return ["RRef owned here"] * owned + ["RRef used here"] * used
+
+
+def counted(room: Any, function: str, key: str) -> int:
+    """Return a number that a room tells under PyTorch's name for it."""
+    tell = getattr(room, function, None)
+    try:
+        return int(tell().get(key, 0)) if tell else 0
+    except RuntimeError:
+        return 0  # before init the room refuses to answer, and holds nothing
+
+
 # Rooms are looked at only where a test has loaded them: this file imports nothing of fastdist.
 ROOMS: dict[str, Callable[[Any], list[str]]] = {
     "fastdist.distributed.sockets": socket_names,
+    "fastdist.distributed.autograd": contexts,
+    "fastdist.distributed.rpc": references,
 }
 
 

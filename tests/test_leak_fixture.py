@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -97,6 +98,17 @@ def test_a_socket_file_of_this_process_is_a_leak() -> None:
     (folder / "lane").unlink()
     folder.rmdir()
     assert found == ["socket file 'lane'"]
+
+
+def test_what_a_room_counts_is_a_leak_if_it_grew(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_contexts = 1
+    room = SimpleNamespace(_get_debug_info=lambda: {"num_autograd_contexts": open_contexts})
+    monkeypatch.setitem(sys.modules, "fastdist.distributed.autograd", room)
+    before = hold()
+    open_contexts += 1
+    found = left(before, wider=False)
+    monkeypatch.undo()
+    assert found == ["autograd context"]
 
 
 @pytest.mark.usefixtures("impatient")
