@@ -70,23 +70,24 @@ _EVENT = CpuEvent()
 _STREAM = CpuStream()
 
 
-@silent
-def copy_into(out: np.ndarray, array: np.ndarray) -> None:
-    """Write array into out: broadcasts, and casts as C does, silent about NaN and overflow."""
+def _copy_into(out: np.ndarray, array: np.ndarray) -> None:
     np.copyto(out, array, casting="unsafe")
 
 
-@silent
-def add_into(accumulator: np.ndarray, array: np.ndarray) -> None:
-    """Add array to accumulator in place."""
+def _add_into(accumulator: np.ndarray, array: np.ndarray) -> None:
     np.add(accumulator, array, accumulator)
+
+
+# Silent about NaN and overflow, which are the caller's wish here. Functions, since they are called
+# for each gradient that meets another one: a method would put one more frame around them.
+copy_into: Callable[[np.ndarray, np.ndarray], None] = silent(_copy_into)
+add_into: Callable[[np.ndarray, np.ndarray], None] = silent(_add_into)
 
 
 class CpuBackend:
     """NumPy arrays, and the kernels of fastdist.kernels.cpu."""
 
     type = "cpu"
-    # Called for each gradient that meets another one, so without a method's frame around it.
     copy_into = staticmethod(copy_into)
     add_into = staticmethod(add_into)
 
