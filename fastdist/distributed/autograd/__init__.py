@@ -1,0 +1,112 @@
+"""Distributed autograd: one backward pass over all workers that a context reached.
+
+A tensor that goes to another worker inside `with context() as context_id:` leaves a SendRpcBackward here and a
+RecvRpcBackward there, joined by an autograd message id. `backward(context_id, roots)` runs the local graph; a receive
+sends its gradients to the worker that sent the tensor, whose send goes on from there. Gradients stay in the context
+(`get_gradients`), so passes of several contexts do not meet.
+
+container.py   contexts by id                    send_rpc_backward.py, recv_rpc_backward.py   the two ends of a message
+context.py     what one worker knows of one pass message_autograd.py                          where messages are wrapped
+engine.py      runs a worker's part              dependencies.py                              which Nodes must run
+messages.py    what other workers ask            global_cpu_thread.py                         GPU to CPU continuations
+abort.py       a pass that failed elsewhere      stall.py                                     a pass that cannot end
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ...tensor.tensor import Tensor
+from .container import (
+    DistAutogradContainer,
+    current_context_id,
+    get_instance,
+    init,
+)
+from .context import DistAutogradContext
+from .engine import dist_engine
+from .messages import install_all
+
+MODES = ("fast",)
+
+
+@contextmanager
+def context() -> Iterator[int]:
+    """Open a context for this thread and release it on all workers at the end of the block.
+
+    Raises  ContextError if the thread has one, or RPC is not initialised
+    """
+    opened = _new_context()
+    try:
+        yield opened._context_id()
+    finally:
+        get_instance().release_context_if_present(opened._context_id())
+
+
+def backward(
+    context_id: int, roots: Iterable[Tensor], retain_graph: bool = False, *, mode: str = "fast"
+) -> None:
+    """Run a distributed backward pass from roots; gradients stay in the context, on each leaf's worker.
+
+    Thread  runs in the caller and waits, without the GIL, until every worker is done
+    Raises  RuntimeError for bad roots or an unknown context; what failed on any worker; WorkerLostError
+    """
+    if mode not in MODES:
+        raise ValueError(f"unknown mode {mode!r}; known: {', '.join(MODES)}")
+    dist_engine().execute(context_id, list(roots), retain_graph)
+
+
+def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
+    """Return leaf -> gradient of what this worker's leaves got in the context so far."""
+    return get_instance().retrieve_context(context_id).gradients()
+
+
+def _init(worker_id: int) -> DistAutogradContainer:
+    install_all()
+    return init(worker_id)
+
+
+def _new_context() -> DistAutogradContext:
+    return get_instance().new_context()
+
+
+def _release_context(context_id: int) -> None:
+    get_instance().release_context(context_id)
+
+
+def _get_max_id() -> int:
+    return get_instance().max_id
+
+
+def _is_valid_context(context_id: int) -> None:
+    get_instance().is_valid_context(context_id)
+
+
+def _retrieve_context(context_id: int) -> DistAutogradContext:
+    return get_instance().retrieve_context(context_id)
+
+
+def _current_context() -> DistAutogradContext:
+    return get_instance().current_context()
+
+
+def _num_shards() -> int:
+    return get_instance().number_of_shards()
+
+
+def _get_debug_info() -> dict[str, Any]:
+    return {
+        "num_current_backward_passes": dist_engine().number_of_passes(),
+        "num_autograd_contexts": get_instance().number_of_contexts(),
+    }
+
+
+__all__ = [
+    "DistAutogradContext",
+    "backward",
+    "context",
+    "current_context_id",
+    "get_gradients",
+]

@@ -1,0 +1,64 @@
+"""The one thread to which devices hand back CPU Nodes of distributed passes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from ...engine.ready_queue import NodeTask, ReadyQueue
+
+_logger = logging.getLogger(__name__)
+
+# Note [GPU to CPU continuations]
+# A local pass CPU -> GPU -> CPU ends in its caller, who waits on the pass's own CPU queue. A distributed pass has no
+# waiting caller on this worker, and a device thread must not run CPU Nodes: it would stall every other pass on that
+# GPU. So what a GPU hands back goes to the one global CPU thread's queue, and from there to the pool.
+
+NAME = "fastdist-cpu-continuations"
+
+
+class GlobalCpuThread:
+    """A ready queue and the thread that empties it, handing every Node on; started when the first pass needs it.
+
+    Thread  `_lock` guards the thread's start and end
+    """
+
+    def __init__(self, run: Callable[[NodeTask], None]) -> None:
+        self.queue = ReadyQueue()
+        self._run = run
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Start the thread unless it runs."""
+        if self._thread is not None:
+            return
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._loop, name=NAME, daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread after what is queued; a later start begins a new one."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            self.queue.push_shutdown()
+            thread.join()
+
+    def _loop(self) -> None:
+        while True:
+            item = self.queue.pop()
+            if item.shutdown:
+                return
+            if item.graph_task is None:
+                log_expired(item)
+                continue
+            self._run(item)
+
+
+def log_expired(item: NodeTask) -> None:
+    """Say that a Node is not run because its pass was given up."""
+    name = "no Node" if item.node is None else item.node.name()
+    _logger.error("GraphTask has expired for NodeTask: %s, skipping execution.", name)

@@ -1,0 +1,49 @@
+"""What this worker does with gradients, clean-ups, aborts and questions that other workers send."""
+
+from __future__ import annotations
+
+from ...core.errors import ContextReleasedError
+from ...core.future import Future
+from ..rpc.handlers import Reply, register_handler
+from ..rpc.interceptors import Envelope, install
+from ..rpc.message_types import MessageType
+from .abort import handle_abort
+from .container import get_instance
+from .engine import dist_engine
+from .message_autograd import AutogradInterceptor
+from .stall import handle_progress
+
+
+def handle_gradients(envelope: Envelope) -> Future[Reply | None]:
+    """Go on with a pass from the send that these gradients answer."""
+    context_id = envelope.metadata["context_id"]
+    message_id = envelope.metadata["message_id"]
+    assert isinstance(context_id, int)
+    assert isinstance(message_id, int)
+    try:
+        context = get_instance().retrieve_context(context_id)
+    except RuntimeError as error:
+        raise ContextReleasedError(str(error)) from error
+    function = context.retrieve_send_function(message_id)
+    function.set_grads(tuple(envelope.tensors))
+    context.note_arrival(message_id)
+    done = dist_engine().execute_send_function_async(
+        context, function, bool(envelope.metadata["retain_graph"])
+    )
+    return done.then(lambda finished: finished.value())
+
+
+def handle_clean_up(envelope: Envelope) -> None:
+    """Release a context that another worker released, and tell whom it reached from here."""
+    context_id = envelope.metadata["context_id"]
+    assert isinstance(context_id, int)
+    get_instance().release_context_if_present(context_id)
+
+
+def install_all() -> None:
+    """Put distributed autograd into rpc's path."""
+    install("autograd", AutogradInterceptor())
+    register_handler(MessageType.BACKWARD_AUTOGRAD_REQ, handle_gradients)
+    register_handler(MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ, handle_clean_up)
+    register_handler(MessageType.ABORT_AUTOGRAD_CONTEXT_REQ, handle_abort)
+    register_handler(MessageType.PASS_PROGRESS_REQ, handle_progress)
