@@ -10,7 +10,8 @@ KNOWN_TYPES = ("cpu", "cuda", "sim")
 
 
 class Device:
-    """A device type and its index, such as cpu, cuda:0 or sim:1. Interned: equal devices are the same object.
+    """A device type and its index, such as cpu, cuda:0 or sim:1. Interned: equal devices are the
+    same object.
 
     Raises  DeviceError for a type that is not one of cpu, cuda, sim, or a bad index
     Note    the CPU has index None; `Device("cuda")` is `cuda:0`
@@ -27,10 +28,14 @@ class Device:
         name, _, number = type.partition(":")
         if number:
             if index is not None or not number.isdigit():
-                raise DeviceError(f"Invalid device string: {type!r}; expected such as 'cpu', 'cuda:0', 'sim:1'")
+                raise DeviceError(
+                    f"Invalid device string: {type!r}; expected such as 'cpu', 'cuda:0', 'sim:1'"
+                )
             index = int(number)
         if name not in KNOWN_TYPES:
-            raise DeviceError(f"Invalid device string: {type!r}; known types: {', '.join(KNOWN_TYPES)}")
+            raise DeviceError(
+                f"Invalid device string: {type!r}; known types: {', '.join(KNOWN_TYPES)}"
+            )
         if index is not None and index < 0:
             raise DeviceError(f"Invalid device index {index}; it must be 0 or more")
         key = (name, None if name == "cpu" else index or 0)

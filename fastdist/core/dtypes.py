@@ -16,7 +16,16 @@ class DType:
     Note    `code` goes over the wire and never changes its meaning
     """
 
-    __slots__ = ("code", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy", "rank")
+    __slots__ = (
+        "code",
+        "is_complex",
+        "is_floating_point",
+        "is_signed",
+        "itemsize",
+        "name",
+        "numpy",
+        "rank",
+    )
 
     def __init__(self, name: str, numpy_name: str, code: int, rank: int) -> None:
         self.name = name
@@ -64,7 +73,8 @@ def from_code(code: int) -> DType:
 def from_numpy(numpy_dtype: np.dtype) -> DType:  # type: ignore[type-arg]
     """Return the twin of a NumPy dtype.
 
-    Raises  DTypeError where fastdist has none (complex, unsigned wider than 8 bits, strings, objects)
+    Raises  DTypeError where fastdist has none (complex, unsigned wider than 8 bits, strings,
+            objects)
     """
     dtype = _BY_NUMPY.get(numpy_dtype)
     if dtype is None:
@@ -78,7 +88,8 @@ def promote(a: DType, b: DType) -> DType:
     if a is b:
         return a
     low, high = (a, b) if a.rank <= b.rank else (b, a)
-    # Only uint8 beside a signed integer does not fit the line: int8 cannot hold it, so the two meet in int16.
+    # Only uint8 beside a signed integer does not fit the line: int8 cannot hold it, so the two meet
+    # in int16.
     if low is uint8 and high is int8:
         return int16
     return high

@@ -5,8 +5,8 @@ from __future__ import annotations
 # FastdistError
 # +-- ShapeError, DTypeError, DeviceError, ScalarSyntaxError, GraphError, VersionError
 # |                +-- KernelError, OutOfMemoryError
-# +-- ContextError                     a distributed autograd context that is not there, or of another job
-# |   +-- ContextReleasedError
+# +-- ContextError                     a distributed autograd context that is not there, or of
+# another job |   +-- ContextReleasedError
 # +-- FutureError
 # +-- StoreError
 # |   +-- StoreTimeoutError
@@ -121,7 +121,9 @@ class RpcNotRunningError(RpcError):
 
 
 class ShutdownIncomplete(RpcError):
-    """Some workers did not reach the shutdown barrier in time; everything here is closed all the same."""
+    """Some workers did not reach the shutdown barrier in time; everything here is closed all the
+    same.
+    """
 
 
 class ForbiddenFunctionError(RpcError, PermissionError):

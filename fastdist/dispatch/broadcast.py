@@ -31,7 +31,8 @@ def broadcast_shapes(name: str, shapes: Sequence[Shape]) -> Shape:
 def _refuse(name: str, shapes: Sequence[Shape], a: int, b: int, dim: int) -> None:
     given = " and ".join(str(tuple(shape)) for shape in shapes)
     raise ShapeError(
-        f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {dim}: "
+        f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton "
+        f"dimension {dim}: "
         f"{name} was given shapes {given}, which do not broadcast"
     )
 
@@ -45,7 +46,8 @@ def axes_to_sum(shape: Shape, target: Shape) -> tuple[int, ...]:
 
 
 def sum_array_to(array: Any, target: Layout) -> Any:
-    """Return array summed over the axes along which target was broadcast; array itself where none was.
+    """Return array summed over the axes along which target was broadcast; array itself where none
+    was.
 
     Note    stays in array's dtype
     """

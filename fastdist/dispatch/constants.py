@@ -17,10 +17,11 @@ _cache: dict[tuple[Any, DType], Tensor] = {}
 
 
 def constant(value: Any, like: Tensor) -> Any:
-    """Return value as a 0-d tensor of like's dtype, or value itself where the general path must decide.
+    """Return value as a 0-d tensor of like's dtype, or value itself where the general path must
+    decide.
 
-    Only a floating dtype takes any number without promotion. Zero and NaN are never cached: 0.0 == -0.0 would hand out
-    the wrong sign, and NaN is not found again.
+    Only a floating dtype takes any number without promotion. Zero and NaN are never cached: 0.0 ==
+    -0.0 would hand out the wrong sign, and NaN is not found again.
     """
     dtype = like.layout.dtype
     found = _cache.get((value, dtype))
@@ -53,4 +54,6 @@ def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
         try:
             return np.asarray(value).astype(dtype.numpy)
         except (OverflowError, TypeError, ValueError) as error:
-            raise RuntimeError(f"value {value!r} cannot be converted to type {dtype.name}") from error
+            raise RuntimeError(
+                f"value {value!r} cannot be converted to type {dtype.name}"
+            ) from error

@@ -1,8 +1,10 @@
-"""From partials to derivatives: one text becomes the vjp on raw arrays, the vjp on Tensors, and the jvp.
+"""From partials to derivatives: one text becomes the vjp on raw arrays, the vjp on Tensors, and the
+jvp.
 
-A partial is the derivative of the op's value by one input, as a scalar body over the inputs, `out` and the op's numbers.
-It may instead mention `g` and then is the whole linear map, such as `where(input > T(0), g, T(0))`: relu must select, for
-0 * inf is NaN. The vjp puts the gradient in the place of g, the jvp the tangent, so the two cannot disagree.
+A partial is the derivative of the op's value by one input, as a scalar body over the inputs, `out`
+and the op's numbers. It may instead mention `g` and then is the whole linear map, such as
+`where(input > T(0), g, T(0))`: relu must select, for 0 * inf is NaN. The vjp puts the gradient in
+the place of g, the jvp the tangent, so the two cannot disagree.
 """
 
 from __future__ import annotations
@@ -15,6 +17,10 @@ from ..core.scalar import Body, Call, Literal, Name
 from .op import OPS
 
 _ONE, _MINUS_ONE = (1, 1.0), (-1, -1.0)
+
+# The partial of a step function: no gradient, whatever g is (inf * 0 would be NaN), but one that
+# reaches the leaves.
+ZERO = "where(abs(g) < T(inf), g * T(0), T(0))"
 
 
 def gradient_body(partial: str, names: Sequence[str]) -> Body:
@@ -63,7 +69,8 @@ def _simplified(tree: scalar.Node) -> scalar.Node:
 
 
 def tensor_expression(body: Body) -> Callable[..., Any]:
-    """Return a function of the body's names that computes it with ops on Tensors, recorded like any other.
+    """Return a function of the body's names that computes it with ops on Tensors, recorded like any
+    other.
 
     Note    each primitive is looked up in the op table when the function runs
     """
@@ -73,15 +80,30 @@ def tensor_expression(body: Body) -> Callable[..., Any]:
         if isinstance(node, Name):
             return node.id
         if isinstance(node, Literal):
-            return f"_number({node.value!r})" if node.value != node.value or node.value in _INF else repr(node.value)
+            return (
+                f"_number({node.value!r})"
+                if node.value != node.value or node.value in _INF
+                else repr(node.value)
+            )
         assert isinstance(node, Call)
         lines.append(f"    t{len(lines)} = _ops[{node.primitive!r}].public({', '.join(args)})")
         return f"t{len(lines) - 1}"
 
     result = scalar.render(body.tree, emit)
-    source = "\n".join([f"def expression({', '.join(body.names)}):", *lines, f"    return {result}"])
-    names: dict[str, Any] = {"_ops": OPS, "_number": float, "inf": float("inf"), "nan": float("nan")}
-    source = source.replace("_number(inf)", "inf").replace("_number(-inf)", "-inf").replace("_number(nan)", "nan")
+    source = "\n".join(
+        [f"def expression({', '.join(body.names)}):", *lines, f"    return {result}"]
+    )
+    names: dict[str, Any] = {
+        "_ops": OPS,
+        "_number": float,
+        "inf": float("inf"),
+        "nan": float("nan"),
+    }
+    source = (
+        source.replace("_number(inf)", "inf")
+        .replace("_number(-inf)", "-inf")
+        .replace("_number(nan)", "nan")
+    )
     exec(compile(source, f"<derivative {body.text}>", "exec"), names)
     expression: Callable[..., Any] = names["expression"]
     return expression

@@ -1,11 +1,12 @@
 """The shortest way through an op: one closure per op for small, plain tensors.
 
-Each closure is the general path's five steps written out for the case in which nothing needs a look: operands are plain
-Tensors (or Python numbers), no tracer or forward level is open, layouts are one object (or a pair met before) and tiny.
-Whatever else comes up goes to `general`. Splitting these functions into helpers costs 20 % of a call, so they stay whole.
+Each closure is the general path's five steps written out for the case in which nothing needs a
+look: operands are plain Tensors (or Python numbers), no tracer or forward level is open, layouts
+are one object (or a pair met before) and tiny. Whatever else comes up goes to `general`. Splitting
+these functions into helpers costs 20 % of a call, so they stay whole.
 
-NumPy reports floating-point events (overflow, 0/0) as warnings, PyTorch does not: the closures call ufuncs and therefore
-are `silent` (fastdist/kernels/cpu/silence.py), which costs nothing.
+NumPy reports floating-point events (overflow, 0/0) as warnings, PyTorch does not: the closures call
+ufuncs and therefore are `silent` (fastdist/kernels/cpu/silence.py), which costs nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +24,13 @@ from .op import PLAIN, Op
 if TYPE_CHECKING:
     from .pointwise import PointwiseOp
 
-def binary(op: PointwiseOp, kernel: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return op as a function of two operands, and the same with the operands swapped (for `__radd__` and kin)."""
+
+def binary(
+    op: PointwiseOp, kernel: Callable[..., Any]
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return op as a function of two operands, and the same with the operands swapped (for
+    `__radd__` and kin).
+    """
     general_path = op.general
     Tiny: Any = None
     General: Any = None
@@ -52,7 +58,8 @@ def binary(op: PointwiseOp, kernel: Callable[..., Any]) -> tuple[Callable[..., A
                     return out
                 if Tiny is None:
                     Tiny, General = op.nodes
-                # Gradients of an operand that was broadcast must be summed: the general Node's work.
+                # Gradients of an operand that was broadcast must be summed: the general Node's
+                # work.
                 if a_layout is b_layout or (
                     (a is None or a_layout is layout) and (b is None or b_layout is layout)
                 ):
@@ -78,7 +85,9 @@ def binary(op: PointwiseOp, kernel: Callable[..., Any]) -> tuple[Callable[..., A
     return fast, reverse
 
 
-def _comparison(op: PointwiseOp, kernel: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _comparison(
+    op: PointwiseOp, kernel: Callable[..., Any]
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
     general_path = op.general
     gives_bool = op.dtype == "bool"
 
@@ -142,7 +151,9 @@ def unary(op: PointwiseOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def public_of(op: Op, fast: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that users call: the fast closure, unless out= or an attribute is given."""
+    """Return the function that users call: the fast closure, unless out= or an attribute is
+    given.
+    """
     from .op import dress, finish
 
     tensors = ", ".join(op.tensors)
@@ -157,7 +168,8 @@ def public_of(op: Op, fast: Callable[..., Any]) -> Callable[..., Any]:
         f"def {op.name}({tensors}, *{extra}, out=None):\n"
         f"    if {plain}: result = _fast({tensors})\n"
         f"    else: result = _general(({tensors},), ({values}), out)\n"
-        f"    return result if result is not NotImplemented else _finish(_op, result, ({tensors},))\n"
+        "    return result if result is not NotImplemented else _finish(_op, result, "
+        f"({tensors},))\n"
     )
     exec(compile(source, f"<fastdist op {op.name}>", "exec"), names)
     return dress(names[op.name], op)

@@ -1,6 +1,8 @@
-"""The shortest way through the two structured ops that everything calls: the matrix product and the sum of all.
+"""The shortest way through the two structured ops that everything calls: the matrix product and the
+sum of all.
 
-Same shape as fast.py: the five steps written out for small plain tensors, everything else goes to `general`.
+Same shape as fast.py: the five steps written out for small plain tensors, everything else goes to
+`general`.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from ..tensor.tensor import Tensor
 from .op import PLAIN
 from .structured import StructuredOp
 
-# np.dot against a vector of ones adds 64 numbers in half the time of np.add.reduce. Beyond this many the pairwise order
-# of np.add.reduce is the more exact one, and its overhead no longer shows.
+# np.dot against a vector of ones adds 64 numbers in half the time of np.add.reduce. Beyond this
+# many the pairwise order of np.add.reduce is the more exact one, and its overhead no longer shows.
 _DOT_LIMIT = 1024
 _ones: dict[Any, Any] = {}
 
@@ -65,7 +67,9 @@ def fast_matmul(op: StructuredOp) -> Callable[..., Any]:
 
 
 def product_layout(a: Layout, b: Layout) -> Layout | None:
-    """Return the layout of the product of two matrices that BLAS takes as they are; None for all else."""
+    """Return the layout of the product of two matrices that BLAS takes as they are; None for all
+    else.
+    """
     if (
         len(a.shape) == 2
         and len(b.shape) == 2
@@ -90,7 +94,8 @@ class SumBackward0(Node):
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return g repeated by strides of 0."""
         layout = self.input_layout
-        # The buffer of a 0-d array, walked without ever stepping: a tenth of np.broadcast_to's time.
+        # The buffer of a 0-d array, walked without ever stepping: a tenth of np.broadcast_to's
+        # time.
         view: Any = np.ndarray(layout.shape, g.dtype, g, 0, (0,) * len(layout.shape))
         view.flags.writeable = False
         return (view,)
@@ -101,7 +106,9 @@ class SumBackward0(Node):
 
 
 def fast_sum(op: StructuredOp, general: Callable[..., Any]) -> Callable[..., Any]:
-    """Return op for the sum of all elements of a small tensor; everything else goes the general way."""
+    """Return op for the sum of all elements of a small tensor; everything else goes the general
+    way.
+    """
     reduce = np.add.reduce
     empty = np.empty
 
@@ -145,7 +152,9 @@ def fast_sum(op: StructuredOp, general: Callable[..., Any]) -> Callable[..., Any
 
 
 def sum_plan(layout: Layout) -> tuple[Layout, Any, Any]:
-    """Return the result's layout, the ones to multiply with (None: reduce instead), and the NumPy dtype."""
+    """Return the result's layout, the ones to multiply with (None: reduce instead), and the NumPy
+    dtype.
+    """
     ones = None
     if 0 < layout.numel <= _DOT_LIMIT:
         ones = _ones.get((layout.numel, layout.dtype))

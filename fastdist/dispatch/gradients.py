@@ -14,7 +14,8 @@ from .op import OPS
 
 
 def gradient_array(body: Body, operands: Sequence[Any], layout: Layout, target: Layout) -> Any:
-    """Return the gradient that body says of g and saved arrays, summed and cast to the input's layout.
+    """Return the gradient that body says of g and saved arrays, summed and cast to the input's
+    layout.
 
     Note    body is in_used_order; operands are in the order of its names, g last
     """

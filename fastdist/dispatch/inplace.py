@@ -1,4 +1,6 @@
-"""In-place ops, with PyTorch's gradients and errors, on leaves, results, and views of recorded bases."""
+"""In-place ops, with PyTorch's gradients and errors, on leaves, results, and views of recorded
+bases.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,18 @@ from .tangents import carry_pointwise
 from .view import replay, replay_array
 
 # Note [In-place on views]
-# A view knows its base and the chain of view ops that makes it. A recorded in-place op on the base gives the base a new
-# Node; one on a view gives the base a CopySlices that holds the op's Node and applies it to the view's part of the
-# gradient. Either way every living view made with grad mode on gets a new edge in the same call: the chain, recorded
-# anew over the base. In-place ops pay for this; out-of-place ops never ask.
+# A view knows its base and the chain of view ops that makes it. A recorded in-place op on the base
+# gives the base a new Node; one on a view gives the base a CopySlices that holds the op's Node and
+# applies it to the view's part of the gradient. Either way every living view made with grad mode on
+# gets a new edge in the same call: the chain, recorded anew over the base. In-place ops pay for
+# this; out-of-place ops never ask.
 
 
 def require_may_change(target: Tensor) -> None:
     """Raise PyTorch's errors for tensors whose in-place change would lose a gradient.
 
-    Raises  RuntimeError for a leaf that requires grad, a view of one, and a view made in no_grad of a recorded base
+    Raises  RuntimeError for a leaf that requires grad, a view of one, and a view made in no_grad of
+            a recorded base
     """
     if not tls.grad:
         return
@@ -52,7 +56,8 @@ def require_may_change(target: Tensor) -> None:
         )
     if base.edge is not None and extra.made_in_no_grad:
         raise GraphError(
-            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
+            "A view was created in no_grad mode and is being modified inplace with grad mode "
+            "enabled. "
             "Make the view and the change both inside no_grad(), or both outside."
         )
 
@@ -66,7 +71,9 @@ def pointwise_inplace(op: PointwiseOp) -> Callable[..., Tensor]:
 
     dress(inplace, op)
     inplace.__name__ = inplace.__qualname__ = f"{op.name}_"
-    inplace.__doc__ = f"In-place version of {op.name}: writes the result into this tensor and returns it."
+    inplace.__doc__ = (
+        f"In-place version of {op.name}: writes the result into this tensor and returns it."
+    )
     return inplace
 
 
@@ -76,7 +83,9 @@ def _bind(
     values: dict[str, Any] = {}
     positional = [p for p in op.parameters if p.kind is not p.KEYWORD_ONLY]
     if len(args) + 1 > len(positional):
-        raise TypeError(f"{op.name}_() takes {len(positional) - 1} arguments, {len(args)} were given")
+        raise TypeError(
+            f"{op.name}_() takes {len(positional) - 1} arguments, {len(args)} were given"
+        )
     values.update(zip([p.name for p in positional], (target, *args), strict=False))
     for name, value in kwargs.items():
         if name in values or name not in (p.name for p in op.parameters):
@@ -95,33 +104,46 @@ def run_inplace(
 ) -> Tensor:
     """Write op(target, ...) into target, record it, and carry tangents."""
     operands = tuple([_operand(operand) for operand in operands])
-    if NotImplemented in operands:
-        raise TypeError(f"{op.name}_(): expected Tensors or numbers, got {[type(o).__name__ for o in operands]}")
+    if any(o is NotImplemented for o in operands):
+        raise TypeError(
+            f"{op.name}_(): expected Tensors or numbers, got {[type(o).__name__ for o in operands]}"
+        )
     require_may_change(target)
     compute = op.compute_dtype([*operands, *attributes] if attributes else operands)
     result_dtype = bool_ if op.dtype == "bool" else compute
     layout = target.layout
     if not can_cast(result_dtype, layout.dtype):
         raise DTypeError(
-            f"result type {result_dtype.name} can't be cast to the desired output type {layout.dtype.name}: "
+            f"result type {result_dtype.name} can't be cast to the desired output type "
+            f"{layout.dtype.name}: "
             f"{op.name}_ would lose values; use {op.name} and keep its result"
         )
-    shape = broadcast_shapes(f"{op.name}_", [o.layout.shape for o in operands if isinstance(o, Tensor)])
+    shape = broadcast_shapes(
+        f"{op.name}_", [o.layout.shape for o in operands if isinstance(o, Tensor)]
+    )
     if shape != layout.shape:
         raise ShapeError(
-            f"output with shape {list(layout.shape)} doesn't match the broadcast shape {list(shape)}: "
+            f"output with shape {list(layout.shape)} doesn't match the broadcast shape "
+            f"{list(shape)}: "
             f"{op.name}_ cannot grow the tensor that it writes into"
         )
     device = common_device(op, operands)
     recording = _will_record(op, operands, layout)
     # What a gradient needs of the old value must be kept: the memory is about to be written over.
-    kept = [_copy_of(o) if recording and o is target and op.gradient_needs_first else o for o in operands]
+    kept = [
+        _copy_of(o) if recording and o is target and op.gradient_needs_first else o
+        for o in operands
+    ]
     backend = backend_of(device.type)
     arrays = []
     for name, operand in zip(op.body_names, (*operands, *attributes), strict=True):
         if name in op.body.used:
             array = op._array(operand, name, compute, device, backend)
-            if isinstance(operand, Tensor) and operand is not target and _may_overlap(array, target.array):
+            if (
+                isinstance(operand, Tensor)
+                and operand is not target
+                and _may_overlap(array, target.array)
+            ):
                 array = backend.from_numpy(backend.to_numpy(array).copy(), device.index)
             arrays.append(array)
     if result_dtype is layout.dtype:
@@ -146,7 +168,9 @@ def _will_record(op: PointwiseOp, operands: Sequence[Any], layout: Any) -> bool:
 
 def _copy_of(tensor: Tensor) -> Tensor:
     backend = backend_of(tensor.layout.device.type)
-    array = backend.empty(tensor.layout.shape, tensor.layout.dtype.numpy, tensor.layout.device.index)
+    array = backend.empty(
+        tensor.layout.shape, tensor.layout.dtype.numpy, tensor.layout.device.index
+    )
     backend.copy_into(array, tensor.array)
     copy = wrap(array, layout_of(array, tensor.layout.device))
     copy.edge = tensor.edge
@@ -159,9 +183,13 @@ def _may_overlap(array: Any, target: Any) -> bool:
     return False
 
 
-def _record(op: PointwiseOp, target: Tensor, operands: Sequence[Any], attributes: Sequence[Any]) -> None:
+def _record(
+    op: PointwiseOp, target: Tensor, operands: Sequence[Any], attributes: Sequence[Any]
+) -> None:
     edges = tuple([o.edge if isinstance(o, Tensor) else None for o in operands])
-    edges = tuple([None if b is None else e for e, b in zip(edges, op.gradient_bodies, strict=True)])
+    edges = tuple(
+        [None if b is None else e for e, b in zip(edges, op.gradient_bodies, strict=True)]
+    )
     node = op.nodes[1]()
     node.seq, node.edges, node.hooks = next_sequence_number(), edges, None
     node.layout = target.layout
@@ -190,7 +218,9 @@ def set_history(target: Tensor, node: Node) -> None:
 
 
 class CopySlices(Node):
-    """A base of which one view was changed in place: its gradient passes, but for that view's part."""
+    """A base of which one view was changed in place: its gradient passes, but for that view's
+    part.
+    """
 
     __slots__ = ("function", "steps")
 
@@ -203,7 +233,9 @@ class CopySlices(Node):
         self.edges = (base.edge, *function.edges[1:])
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the base's gradient with the view's part passed through the op, and the other inputs' gradients."""
+        """Return the base's gradient with the view's part passed through the op, and the other
+        inputs' gradients.
+        """
         layout = self.layout
         backend = backend_of(layout.device.type)
         result = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)

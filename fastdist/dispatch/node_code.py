@@ -1,33 +1,52 @@
 """Writes the Node classes of pointwise ops: what to save, and how a gradient passes.
 
-Two classes an op, of one name. The tiny one is for results and operands of one layout on the CPU: its gradients are one
-NumPy call each. The general one may have broadcast, promoted or left the CPU, and undoes that. Both are written out as
-source, because an unrolled `save` and `apply` cost half of a loop over names. Classes are made at an op's first recorded
-call: writing all of them at import would take longer than importing NumPy.
+Two classes an op, of one name. The tiny one is for results and operands of one layout on the CPU:
+its gradients are one NumPy call each. The general one may have broadcast, promoted or left the CPU,
+and undoes that. Both are written out as source, because an unrolled `save` and `apply` cost half of
+a loop over names. Classes are made at an op's first recorded call: writing all of them at import
+would take longer than importing NumPy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from ..core.scalar import Body
 from ..graph.node import Node, raise_changed, raise_released
 from ..tensor.storage import Storage, storage_of
 from ..tensor.tensor import Tensor, wrap
 from .gradients import gradient_array, in_used_order, reduce_recorded
 
-if TYPE_CHECKING:
-    from .pointwise import PointwiseOp
+
+class Recordable(Protocol):
+    """What this file reads off a pointwise op."""
+
+    name: str
+    node_name: str
+    tensors: tuple[str, ...]
+    number_names: tuple[str, ...]
+    body_names: tuple[str, ...]
+    gradient_bodies: tuple[Body | None, ...]
+
+    @property
+    def vjps(self) -> tuple[Any, ...]:
+        """The Tensor expressions of the gradients."""
+
+    def small_gradient(self, i: int) -> Callable[..., Any]:
+        """Return the NumPy function of the gradient by input i."""
 
 
 class PointwiseNode(Node):
     """Base of the generated Nodes: what they share when a graph of gradients is recorded."""
 
     __slots__ = ()
-    op: PointwiseOp
+    op: Recordable
 
     def saved_tensors(self) -> dict[str, Any]:
-        """Return name -> Tensor (or number) of what was saved, with the edges it had when it was saved."""
+        """Return name -> Tensor (or number) of what was saved, with the edges it had when it was
+        saved.
+        """
         raise NotImplementedError
 
     def apply_recorded(self, g: Tensor, keep: bool) -> tuple[Any, ...]:
@@ -75,14 +94,17 @@ def unpack_output(node: Node, saved: tuple[Any, Storage, int, Any] | None) -> Te
     return alias
 
 
-def node_classes(op: PointwiseOp) -> tuple[type[PointwiseNode], type[PointwiseNode]]:
+def node_classes(op: Recordable) -> tuple[type[PointwiseNode], type[PointwiseNode]]:
     """Return the tiny and the general Node class of op."""
     return _write(op, tiny=True), _write(op, tiny=False)
 
 
-def _write(op: PointwiseOp, *, tiny: bool) -> type[PointwiseNode]:
+def _write(op: Recordable, *, tiny: bool) -> type[PointwiseNode]:
     inputs = op.tensors
-    needed = [op.gradient_bodies[i].used - {"g"} if op.gradient_bodies[i] else set() for i in range(len(inputs))]
+    needed = [
+        op.gradient_bodies[i].used - {"g"} if op.gradient_bodies[i] else set()
+        for i in range(len(inputs))
+    ]
     saved = [name for name in inputs if any(name in names for names in needed)]
     saves_out = any("out" in names for names in needed)
     numbers = [name for name in op.number_names if any(name in names for names in needed)]
@@ -153,14 +175,15 @@ def _write(op: PointwiseOp, *, tiny: bool) -> type[PointwiseNode]:
 
 
 def _apply_source(
-    op: PointwiseOp, needed: list[Any], saved: list[str], saves_out: bool, tiny: bool
+    op: Recordable, needed: list[Any], saved: list[str], saves_out: bool, tiny: bool
 ) -> str:
     inputs = op.tensors
     edges = [f"e{i}" for i in range(len(inputs))]
     lines = ["    def apply(self, g, keep):", f"        {', '.join(edges)}, = self.edges"]
     for name in saved:
         lines += [
-            f"        if {' or '.join(f'e{i} is not None' for i, names in enumerate(needed) if name in names)}:",
+            "        if "
+            f"{' or '.join(f'e{i} is not None' for i, names in enumerate(needed) if name in names)}:",
             f"            {name} = self.{name}",
             f"            if {name} is None: released(self)",
             f"            s = {name}.storage",
@@ -171,10 +194,12 @@ def _apply_source(
         ]
     if saves_out:
         lines += [
-            f"        if {' or '.join(f'e{i} is not None' for i, names in enumerate(needed) if 'out' in names)}:",
+            "        if "
+            f"{' or '.join(f'e{i} is not None' for i, names in enumerate(needed) if 'out' in names)}:",
             "            if self.out is None: released(self)",
             "            out, s, version, _ = self.out",
-            "            if s.version != version: changed(self, None, self.layout, version, s.version)",
+            "            if s.version != version: changed(self, None, self.layout, version, "
+            "s.version)",
             "            if not keep: self.out = None",
         ]
     results = []
@@ -198,7 +223,11 @@ def _apply_source(
 
 
 def _saved_source(
-    op: PointwiseOp, saved: list[str], numbers: list[str], saves_out: bool, wanting: Callable[[str], str]
+    op: Recordable,
+    saved: list[str],
+    numbers: list[str],
+    saves_out: bool,
+    wanting: Callable[[str], str],
 ) -> str:
     edges = [f"e{i}" for i in range(len(op.tensors))]
     lines = [

@@ -18,8 +18,9 @@ PLAIN = frozenset({Tensor, Parameter})
 class Op:
     """What every kind of op has: a name, the user's signature, its tensors and its attributes.
 
-    `tensors` are the names of parameters annotated Tensor; all others are attributes, handed on as they are. `general`
-    takes (operands, attributes, out) and returns the result; a kind of op provides it.
+    `tensors` are the names of parameters annotated Tensor; all others are attributes, handed on as
+    they are. `general` takes (operands, attributes, out) and returns the result; a kind of op
+    provides it.
     """
 
     kind = "op"
@@ -38,7 +39,9 @@ class Op:
         self.sample: Callable[..., Any] | None = None
         self.linear = False
 
-    def general(self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None) -> Any:
+    def general(
+        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
+    ) -> Any:
         """Run the op the general way: check, offer to the tracer, run, record, carry tangents."""
         raise NotImplementedError(self.name)
 
@@ -69,8 +72,13 @@ def _is_tensor(annotation: Any) -> bool:
 
 
 def _public_function(op: Op) -> Callable[..., Any]:
-    """Write the function that users call, with their signature, so that Python itself checks the call."""
-    names: dict[str, Any] = {"_op": op, "_general": lambda *args: finish(op, op.general(*args), args[0])}
+    """Write the function that users call, with their signature, so that Python itself checks the
+    call.
+    """
+    names: dict[str, Any] = {
+        "_op": op,
+        "_general": lambda *args: finish(op, op.general(*args), args[0]),
+    }
     parts, starred = [], False
     for parameter in op.parameters:
         text = parameter.name
@@ -105,18 +113,22 @@ def dress(function: Callable[..., Any], op: Op) -> Callable[..., Any]:
 
 
 def finish(op: Op, result: Any, operands: tuple[Any, ...]) -> Any:
-    """Turn the NotImplemented that an operator returns into the TypeError that a function raises."""
+    """Turn the NotImplemented that an operator returns into the TypeError that a function
+    raises.
+    """
     if result is NotImplemented:
         given = ", ".join(type(operand).__name__ for operand in operands)
         raise TypeError(
-            f"{op.name}(): argument types ({given}) are not supported; expected Tensors or numbers for "
+            f"{op.name}(): argument types ({given}) are not supported; expected Tensors or numbers "
+            "for "
             f"({', '.join(op.tensors)})"
         )
     return result
 
 
 def common_device(op: Op, operands: tuple[Any, ...]) -> Device:
-    """Return the device on which the op runs. A 0-d CPU tensor may stand beside tensors of another device.
+    """Return the device on which the op runs. A 0-d CPU tensor may stand beside tensors of another
+    device.
 
     Raises  DeviceError for tensors on different devices
     """

@@ -17,22 +17,35 @@ from .promotion import can_cast
 def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> Tensor:
     """Write result into out and return out.
 
-    Raises  RuntimeError when a gradient would be lost; ShapeError, DTypeError when out cannot hold the result
+    Raises  RuntimeError when a gradient would be lost; ShapeError, DTypeError when out cannot hold
+            the result
     """
+    return _write(op.name, out, result, operands)
+
+
+def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> Tensor:
     if tls.grad and any(isinstance(o, Tensor) and o.edge is not None for o in (*operands, out)):
         raise RuntimeError(
-            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, "
+            "but one of the "
             "arguments requires grad."
         )
     if out.layout.shape != result.layout.shape:
         raise ShapeError(
-            f"{op.name}: out has shape {out.layout.shape}, the result has {result.layout.shape}; give an out of that "
+            f"{name}: out has shape {out.layout.shape}, the result has {result.layout.shape}; give "
+            "an out of that "
             "shape"
         )
     if not can_cast(result.layout.dtype, out.layout.dtype):
         raise DTypeError(
-            f"result type {result.layout.dtype.name} can't be cast to the desired output type {out.layout.dtype.name}"
+            f"result type {result.layout.dtype.name} can't be cast to the desired output type "
+            f"{out.layout.dtype.name}"
         )
     backend_of(out.layout.device.type).copy_into(out.array, result.array)
     storage_of(out).bump()
     return out
+
+
+def given_out(name: str, out: Tensor | None, result: Tensor, operands: Sequence[Any]) -> Tensor:
+    """Return result, or out with result written into it: what a composite does with its out=."""
+    return result if out is None else _write(name, out, result, operands)

@@ -19,19 +19,24 @@ from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, layout_of, wrap
 from .broadcast import broadcast_shapes
 from .constants import as_operand
-from .derive import gradient_body, gradient_of, tensor_expression, with_defaults
-from .gradients import in_used_order, as_array
+from .derive import ZERO, gradient_body, gradient_of, tensor_expression, with_defaults
+from .gradients import as_array, in_used_order
 from .op import Op, common_device, register
 from .output import write_out
 from .promotion import get_default_dtype, result_dtype
 from .tangents import carry_pointwise
 
+# Inputs of these names choose: they are bool, and stay so whatever the op computes in.
+CONDITIONS = frozenset({"condition", "mask"})
+
 
 class PointwiseOp(Op):
     """An op that is one scalar body.
 
-    `dtype` is one of: "same" (operands meet, the result keeps it), "floating" (integers and bool go to the default
-    dtype), "bool" (operands meet, the result is bool), "number" (as same, but not for bool), "integral"
+    `dtype` is one of: "same" (operands meet, the result keeps it), "floating" (integers and bool go
+    to the default dtype), "bool" (operands meet, the result is bool), "number" (as same, but not
+    for bool), "integral", "whole" (as integral, but not for bool), "first" (the first operand's,
+    whatever the others are)
     """
 
     kind = "pointwise"
@@ -54,10 +59,15 @@ class PointwiseOp(Op):
         names = (*self.body_names, "out")
         self.partials = tuple(partials) if partials else (None,) * len(self.tensors)
         assert len(self.partials) == len(self.tensors), f"{self.name}: one partial per tensor"
-        self.gradient_bodies = tuple(None if p is None else gradient_body(p, names) for p in self.partials)
+        self.gradient_bodies = tuple(
+            None if p is None else gradient_body(p, names) for p in self.partials
+        )
         self.differentiable = any(p is not None for p in self.partials)
-        # In place, the first operand's old value is written over: kept where any gradient asks for it.
-        self.gradient_needs_first = any(b is not None and self.tensors[0] in b.used for b in self.gradient_bodies)
+        # In place, the first operand's old value is written over: kept where any gradient asks for
+        # it.
+        self.gradient_needs_first = any(
+            b is not None and self.tensors[0] in b.used for b in self.gradient_bodies
+        )
         self.node_name = f"{self.name.title().replace('_', '')}Backward0"
         self._vjps: tuple[Any, ...] | None = None
         self._nodes: tuple[Any, Any] | None = None
@@ -79,7 +89,11 @@ class PointwiseOp(Op):
         plain.body = with_defaults(self.body, defaults)
         plain.run_body = in_used_order(plain.body)
         plain.gradient_bodies = tuple(
-            None if p is None else gradient_of(with_defaults(scalar.parse(p, (*self.body_names, "out", "g")), defaults))
+            None
+            if p is None
+            else gradient_of(
+                with_defaults(scalar.parse(p, (*self.body_names, "out", "g")), defaults)
+            )
             for p in self.partials
         )
         plain.plain = plain
@@ -87,9 +101,13 @@ class PointwiseOp(Op):
 
     @property
     def vjps(self) -> tuple[Any, ...]:
-        """One function of (inputs and numbers, out, g) per input; with a tangent as g they are the jvp."""
+        """One function of (inputs and numbers, out, g) per input; with a tangent as g they are the
+        jvp.
+        """
         if self._vjps is None:
-            self._vjps = tuple(None if b is None else tensor_expression(b) for b in self.gradient_bodies)
+            self._vjps = tuple(
+                None if b is None else tensor_expression(b) for b in self.gradient_bodies
+            )
         return self._vjps
 
     @property
@@ -112,29 +130,36 @@ class PointwiseOp(Op):
 
     def compute_dtype(self, operands: Sequence[Any]) -> DType:
         """Return the dtype in which the body is computed."""
-        if len(operands) == 1 and isinstance(operands[0], Tensor):
+        if (len(operands) == 1 or self.dtype == "first") and isinstance(operands[0], Tensor):
             found = operands[0].layout.dtype
         else:
             found = result_dtype(operands)
         if self.dtype == "floating" and not found.is_floating_point:
             return get_default_dtype()
-        if self.dtype == "number" and found is bool_:
+        if self.dtype in ("number", "whole") and found is bool_:
             raise DTypeError(
-                f"{self.name}: bool tensors have no arithmetic of this kind; use logical_* or bitwise_* ops, or cast "
+                f"{self.name}: bool tensors have no arithmetic of this kind; use logical_* or "
+                "bitwise_* ops, or cast "
                 "with .to(fastdist.int64)"
             )
-        if self.dtype == "integral" and found.is_floating_point:
+        if self.dtype in ("integral", "whole") and found.is_floating_point:
             raise DTypeError(f"{self.name}: expected integer or bool tensors, got {found.name}")
         return found
 
-    def general(self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None) -> Any:
+    def general(
+        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
+    ) -> Any:
         """Check, offer to the tracer, run, record a Node, carry tangents."""
         operands = tuple([_operand(operand) for operand in operands])
-        if NotImplemented in operands or not any(isinstance(o, Tensor) for o in operands):
+        if any(o is NotImplemented for o in operands) or not any(
+            isinstance(o, Tensor) for o in operands
+        ):
             return NotImplemented
         compute = self.compute_dtype([*operands, *attributes] if attributes else operands)
         device = common_device(self, operands)
-        shape = broadcast_shapes(self.name, [o.layout.shape for o in operands if isinstance(o, Tensor)])
+        shape = broadcast_shapes(
+            self.name, [o.layout.shape for o in operands if isinstance(o, Tensor)]
+        )
         result = self._run(operands, attributes, compute, device, shape)
         if out is not None:
             return write_out(self, out, result, operands)
@@ -144,7 +169,12 @@ class PointwiseOp(Op):
         return result
 
     def _run(
-        self, operands: Sequence[Any], attributes: Sequence[Any], compute: DType, device: Any, shape: Any
+        self,
+        operands: Sequence[Any],
+        attributes: Sequence[Any],
+        compute: DType,
+        device: Any,
+        shape: Any,
     ) -> Tensor:
         backend = backend_of(device.type)
         arrays = []
@@ -162,15 +192,19 @@ class PointwiseOp(Op):
         if not isinstance(operand, Tensor):
             return as_operand(operand, compute)
         array = operand.array
-        if name == "condition":
+        if name in CONDITIONS:
             if operand.layout.dtype is not bool_:
-                raise DTypeError(f"{self.name}: expected condition to be a boolean tensor, got {operand.dtype.name}")
+                raise DTypeError(
+                    f"{self.name}: expected {name} to be a boolean tensor, got {operand.dtype.name}"
+                )
             return array
         if operand.layout.device is not device:
             array = np.asarray(array)  # 0-d and on the CPU: goes by value
             return array.astype(compute.numpy)
-        return as_array(backend, array, compute.numpy, device.index) if array.dtype != bool else (
-            array if compute is bool_ else _cast(backend, array, compute, device)
+        return (
+            as_array(backend, array, compute.numpy, device.index)
+            if array.dtype != bool
+            else (array if compute is bool_ else _cast(backend, array, compute, device))
         )
 
     def _remember_plan(self, operands: Sequence[Any], result: Tensor) -> None:
@@ -180,15 +214,22 @@ class PointwiseOp(Op):
         a, b = operands
         if isinstance(a, Tensor) and isinstance(b, Tensor):
             la, lb, lr = a.layout, b.layout, result.layout
-            if la.dtype is lr.dtype is lb.dtype and la.device is lb.device and la.contiguous and lb.contiguous:
+            if (
+                la.dtype is lr.dtype is lb.dtype
+                and la.device is lb.device
+                and la.contiguous
+                and lb.contiguous
+            ):
                 la.plans.remember(lb, lr)
 
     def _record(self, result: Tensor, operands: Sequence[Any], attributes: Sequence[Any]) -> None:
         if not self.differentiable or not result.layout.dtype.is_floating_point:
             return
         edges = tuple([o.edge if isinstance(o, Tensor) else None for o in operands])
-        edges = tuple([None if b is None else e for e, b in zip(edges, self.gradient_bodies, strict=True)])
-        if not any(edge is not None for edge in edges) or modes.grad_off and not tls.grad:
+        edges = tuple(
+            [None if b is None else e for e, b in zip(edges, self.gradient_bodies, strict=True)]
+        )
+        if not any(edge is not None for edge in edges) or (modes.grad_off and not tls.grad):
             return
         node = self.nodes[1]()
         node.seq = next_sequence_number()
@@ -222,10 +263,14 @@ def _cast(backend: Any, array: Any, dtype: DType, device: Any) -> Any:
     return out
 
 
-def empty_like_operands(backend: Any, operands: Sequence[Any], dtype: DType, device: Any, shape: Any) -> Any:
-    """Return room for a result, its axes in the order in which the first operand of that shape walks them.
+def empty_like_operands(
+    backend: Any, operands: Sequence[Any], dtype: DType, device: Any, shape: Any
+) -> Any:
+    """Return room for a result, its axes in the order in which the first operand of that shape
+    walks them.
 
-    A transposed operand gives a transposed result, as in PyTorch, so that the next op reads memory in order.
+    A transposed operand gives a transposed result, as in PyTorch, so that the next op reads memory
+    in order.
     """
     for operand in operands:
         if isinstance(operand, Tensor) and operand.layout.shape == shape:
@@ -251,3 +296,6 @@ def pointwise(
         return op
 
     return declare
+
+
+__all__ = ["ZERO", "PointwiseOp", "empty_like_operands", "pointwise"]

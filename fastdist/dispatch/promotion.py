@@ -1,4 +1,6 @@
-"""Which dtype operands meet in, by PyTorch's three priorities: tensors with axes, 0-d tensors, Python numbers."""
+"""Which dtype operands meet in, by PyTorch's three priorities: tensors with axes, 0-d tensors,
+Python numbers.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def set_default_dtype(dtype: DType) -> None:
     Raises  TypeError for a dtype that is not floating
     """
     if not isinstance(dtype, DType) or not dtype.is_floating_point:
-        raise DTypeError(f"only floating-point types are supported as the default type, got {dtype!r}")
+        raise DTypeError(
+            f"only floating-point types are supported as the default type, got {dtype!r}"
+        )
     _default.dtype = dtype
 
 
@@ -53,7 +57,8 @@ def dtype_of_number(value: Any) -> DType:
 def result_dtype(operands: Sequence[Any]) -> DType:
     """Return the dtype in which tensors and numbers meet.
 
-    A 0-d tensor or a number counts only where it is of a higher kind (bool < integer < floating) than what has axes.
+    A 0-d tensor or a number counts only where it is of a higher kind (bool < integer < floating)
+    than what has axes.
     """
     with_axes = zero_d = numbers = None
     for operand in operands:
@@ -82,7 +87,9 @@ def _combine(higher: DType | None, lower: DType | None) -> DType | None:
 
 
 def can_cast(from_: DType, to: DType) -> bool:
-    """Return whether PyTorch lets a result of one dtype be stored in the other: never down a kind."""
+    """Return whether PyTorch lets a result of one dtype be stored in the other: never down a
+    kind.
+    """
     if from_.is_floating_point and not to.is_floating_point:
         return False
     return from_ is bool_ or to is not bool_

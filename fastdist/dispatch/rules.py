@@ -25,14 +25,16 @@ def normalize_axis(name: str, dim: Any, ndim: int) -> int:
     n = max(ndim, 1)
     if not -n <= axis < n:
         raise DimError(
-            f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {axis}): {name} of a tensor "
+            f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {axis}): "
+            f"{name} of a tensor "
             f"with {ndim} axes"
         )
     return int(axis % n)
 
 
 def normalize_axes(name: str, dim: Any, shape: Shape) -> tuple[int, ...]:
-    """Return the axes that dim names, ascending; all of them for None (and for an empty list, as in PyTorch).
+    """Return the axes that dim names, ascending; all of them for None (and for an empty list, as in
+    PyTorch).
 
     Raises  RuntimeError for an axis named twice
     """
@@ -46,7 +48,9 @@ def normalize_axes(name: str, dim: Any, shape: Shape) -> tuple[int, ...]:
             return tuple(range(len(shape)))
         if len(set(axes)) != len(axes):
             twice = next(axis for axis in axes if list(axes).count(axis) > 1)
-            raise ShapeError(f"dim {twice} appears multiple times in the list of dims: {name} got {tuple(dim)}")
+            raise ShapeError(
+                f"dim {twice} appears multiple times in the list of dims: {name} got {tuple(dim)}"
+            )
     return tuple(sorted(axes)) if shape else ()
 
 

@@ -1,4 +1,6 @@
-"""Ops with a kernel of their own: reductions, products, indexing, everything that is not pointwise."""
+"""Ops with a kernel of their own: reductions, products, indexing, everything that is not
+pointwise.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,12 @@ from .tangents import below, levels_of, set_tangent, tangent_of
 
 
 class Plan(NamedTuple):
-    """What a structured op will do: the result's shape and dtype, and the numbers that the kernel takes.
+    """What a structured op will do: the result's shape and dtype, and the numbers that the kernel
+    takes.
 
-    `compute` is the dtype to which tensors are cast first (None: each stays as it is); `seen_as` is the shape under
-    which the caller sees the kernel's output (keepdim), `kernel` names another kernel than the op's.
+    `compute` is the dtype to which tensors are cast first (None: each stays as it is); `seen_as` is
+    the shape under which the caller sees the kernel's output (keepdim), `kernel` names another
+    kernel than the op's.
     """
 
     shape: Shape
@@ -37,16 +41,25 @@ class Plan(NamedTuple):
 
 
 class StructuredOp(Op):
-    """An op that names a kernel, says its shapes and dtypes (`@op.plan`), and writes its derivatives with ops.
+    """An op that names a kernel, says its shapes and dtypes (`@op.plan`), and writes its
+    derivatives with ops.
 
-    `@op.vjp("input")` decorates the function of (g, ...) that gives the gradient of that input; it names what it needs
-    of: out, the inputs, the attributes, `<input>_layout`, `plan`. What no vjp names is not saved. `@op.jvp` takes
-    `<input>_t` for the tangents (None where there is none); `linear=True` means that the op of the tangent is the jvp.
+    `@op.vjp("input")` decorates the function of (g, ...) that gives the gradient of that input; it
+    names what it needs of: out, the inputs, the attributes, `<input>_layout`, `plan`. What no vjp
+    names is not saved. `@op.jvp` takes `<input>_t` for the tangents (None where there is none);
+    `linear=True` means that the op of the tangent is the jvp.
     """
 
     kind = "structured"
 
-    def __init__(self, function: Callable[..., Any], kernel: str, linear: bool, has_out: bool = True, fresh: bool = False) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        kernel: str,
+        linear: bool,
+        has_out: bool = True,
+        fresh: bool = False,
+    ) -> None:
         super().__init__(function)
         self.fresh = fresh
         self.kernel = kernel
@@ -87,8 +100,13 @@ class StructuredOp(Op):
         """The Node class that records this op, made at its first recorded call."""
         if self._node is None:
             name = f"{self.name.title().replace('_', '')}Backward0"
-            needs = set().union(*[set(names) for _, names in self._vjps.values()]) if self._vjps else set()
-            # type() as a statement: the class differs from its base only in name, op and what must be kept.
+            needs = (
+                set().union(*[set(names) for _, names in self._vjps.values()])
+                if self._vjps
+                else set()
+            )
+            # type() as a statement: the class differs from its base only in name, op and what must
+            # be kept.
             made = type(name, (StructuredNode,), {"__slots__": (), "__module__": "fastdist.graph"})
             made.op = self  # type: ignore[attr-defined]
             made.fresh = self.fresh
@@ -96,10 +114,14 @@ class StructuredOp(Op):
             self._node = made
         return self._node
 
-    def general(self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None) -> Any:
+    def general(
+        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
+    ) -> Any:
         """Check, offer to the tracer, run, record a Node, carry tangents."""
         operands = tuple([None if o is None else _operand(o) for o in operands])
-        if NotImplemented in operands or not any(isinstance(o, Tensor) for o in operands):
+        if any(o is NotImplemented for o in operands) or not any(
+            isinstance(o, Tensor) for o in operands
+        ):
             return NotImplemented
         assert self._plan is not None, f"{self.name} has no plan"
         plan = self._plan(*operands, *attributes)
@@ -121,7 +143,11 @@ class StructuredOp(Op):
                 arrays.append(None)
                 continue
             layout = operand.layout
-            array = operand.array if layout.device is device else backend.from_numpy(operand.array, index)
+            array = (
+                operand.array
+                if layout.device is device
+                else backend.from_numpy(operand.array, index)
+            )
             if plan.compute is not None and layout.dtype is not plan.compute:
                 array = as_compute(backend, array, plan.compute, index)
             arrays.append(array)
@@ -138,11 +164,17 @@ class StructuredOp(Op):
         self, result: Tensor, operands: Sequence[Any], attributes: tuple[Any, ...], plan: Any
     ) -> None:
         """Give result an edge if a gradient may flow through it."""
-        if not self._vjps or not result.layout.dtype.is_floating_point or modes.grad_off and not tls.grad:
+        if (
+            not self._vjps
+            or not result.layout.dtype.is_floating_point
+            or (modes.grad_off and not tls.grad)
+        ):
             return
         edges = tuple(
             [
-                o.edge if o is not None and name in self._vjps and o.__class__ not in _NUMBER else None
+                o.edge
+                if o is not None and name in self._vjps and o.__class__ not in _NUMBER
+                else None
                 for name, o in zip(self.tensors, operands, strict=True)
             ]
         )
@@ -163,10 +195,19 @@ class StructuredOp(Op):
         for level in levels_of(operands):
             tangents = [tangent_of(operand, level) for operand in operands]
             inputs = [below(operand, level) for operand in operands]
-            set_tangent(result, self.tangent(inputs, tangents, attributes, plan, below(result, level)), level)
+            set_tangent(
+                result,
+                self.tangent(inputs, tangents, attributes, plan, below(result, level)),
+                level,
+            )
 
     def tangent(
-        self, inputs: Sequence[Any], tangents: Sequence[Any], attributes: tuple[Any, ...], plan: Any, out: Tensor
+        self,
+        inputs: Sequence[Any],
+        tangents: Sequence[Any],
+        attributes: tuple[Any, ...],
+        plan: Any,
+        out: Tensor,
     ) -> Tensor | None:
         """Return the tangent of out."""
         if self.linear:
@@ -179,7 +220,13 @@ class StructuredOp(Op):
         known = dict(zip(self.tensors, inputs, strict=True))
         known.update(zip(self.attributes, attributes, strict=True))
         known.update({f"{name}_t": t for name, t in zip(self.tensors, tangents, strict=True)})
-        known.update({f"{n}_layout": i.layout for n, i in zip(self.tensors, inputs, strict=True) if i is not None})
+        known.update(
+            {
+                f"{n}_layout": i.layout
+                for n, i in zip(self.tensors, inputs, strict=True)
+                if i is not None
+            }
+        )
         known.update(out=out, plan=plan)
         tangent: Tensor | None = self._jvp(**{name: known[name] for name in self._jvp_needs})
         return tangent
@@ -205,7 +252,9 @@ class StructuredNode(Node):
     saves_out: bool = False
     fresh = False
 
-    def save(self, operands: Sequence[Any], attributes: tuple[Any, ...], plan: Any, out: Tensor) -> None:
+    def save(
+        self, operands: Sequence[Any], attributes: tuple[Any, ...], plan: Any, out: Tensor
+    ) -> None:
         """Keep what the vjps of the inputs with an edge ask for."""
         op = self.op
         needed: set[str] = set()
@@ -228,7 +277,9 @@ class StructuredNode(Node):
             self.out = (out.array, storage, storage.version, out.extra)
 
     def save_pair(self, a: Tensor, b: Tensor) -> None:
-        """Do what `save` does for a product of two tensors, whose gradients each ask for the other."""
+        """Do what `save` does for a product of two tensors, whose gradients each ask for the
+        other.
+        """
         edge_a, edge_b = self.edges
         first, second = self.op.tensors
         self.layouts = (a.layout, b.layout)
@@ -278,7 +329,12 @@ class StructuredNode(Node):
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients as raw arrays."""
         found = self.apply_recorded(wrap(g, layout_of(g, self.layout.device)), keep)
-        return tuple([None if t is None else _on(t, layout) for t, layout in zip(found, self.layouts, strict=True)])
+        return tuple(
+            [
+                None if t is None else _on(t, layout)
+                for t, layout in zip(found, self.layouts, strict=True)
+            ]
+        )
 
     def release(self) -> None:
         """Forget what was saved."""
@@ -297,7 +353,8 @@ def structured(
 ) -> Callable[[Callable[..., Any]], StructuredOp]:
     """Declare a structured op: the decorated function gives name, signature and docstring.
 
-    fresh=True promises that no vjp returns g, a view of it, or anything saved: gradients may then be taken over.
+    fresh=True promises that no vjp returns g, a view of it, or anything saved: gradients may then
+    be taken over.
     """
 
     def declare(function: Callable[..., Any]) -> StructuredOp:

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..graph.accumulate_grad import extra_of
 from ..tensor.tensor import Tensor
 from .op import OPS
 
-if TYPE_CHECKING:
-    from .pointwise import PointwiseOp
+
+class Derivable(Protocol):
+    """What this file reads off a pointwise op."""
+
+    differentiable: bool
+
+    @property
+    def vjps(self) -> tuple[Any, ...]:
+        """The Tensor expressions of the partials times g."""
 
 
 def levels_of(operands: Sequence[Any]) -> list[int]:
     """Return the forward levels at which any operand has a tangent, outermost first."""
     found: set[int] = set()
     for operand in operands:
-        if isinstance(operand, Tensor) and operand.extra is not None and operand.extra.tangents is not None:
+        if (
+            isinstance(operand, Tensor)
+            and operand.extra is not None
+            and operand.extra.tangents is not None
+        ):
             found.update(operand.extra.tangents.levels())
     return sorted(found)
 
@@ -31,7 +42,9 @@ def tangent_of(operand: Any, level: int) -> Tensor | None:
 
 
 def below(operand: Any, level: int) -> Any:
-    """Return operand without its tangents of level and deeper, so that a level's arithmetic does not see itself."""
+    """Return operand without its tangents of level and deeper, so that a level's arithmetic does
+    not see itself.
+    """
     if not isinstance(operand, Tensor) or operand.extra is None or operand.extra.tangents is None:
         return operand
     tangents = operand.extra.tangents
@@ -57,9 +70,11 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None, level: int) -> None:
 
 
 def carry_pointwise(
-    op: PointwiseOp, result: Tensor, operands: Sequence[Any], attributes: Sequence[Any]
+    op: Derivable, result: Tensor, operands: Sequence[Any], attributes: Sequence[Any]
 ) -> None:
-    """Give result the tangents that follow from those of the operands: sum of partial times tangent, level by level."""
+    """Give result the tangents that follow from those of the operands: sum of partial times
+    tangent, level by level.
+    """
     if not op.differentiable:
         return
     for level in levels_of(operands):

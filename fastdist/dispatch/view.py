@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,9 +15,11 @@ from .structured import StructuredOp
 
 
 class ViewOp(StructuredOp):
-    """An op that gives another view of the same bytes; linear, so its tangent is the view of the tangent.
+    """An op that gives another view of the same bytes; linear, so its tangent is the view of the
+    tangent.
 
-    `@op.array` registers the function (backend, array, *attributes) -> array, a view for every backend.
+    `@op.array` registers the function (backend, array, *attributes) -> array, a view for every
+    backend.
     """
 
     kind = "view"
@@ -34,7 +35,9 @@ class ViewOp(StructuredOp):
         return function
 
     def prepare(self, function: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
-        """Register the check that turns the user's arguments (input, *attributes) into canonical attributes."""
+        """Register the check that turns the user's arguments (input, *attributes) into canonical
+        attributes.
+        """
         self._prepare = function
         return function
 
@@ -43,7 +46,9 @@ class ViewOp(StructuredOp):
         assert self._array is not None, f"{self.name} has no array function"
         return self._array(backend_of(device.type), array, *attributes)
 
-    def general(self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None) -> Any:
+    def general(
+        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
+    ) -> Any:
         """Check, offer to the tracer, run, record a Node, carry tangents."""
         (input,) = operands
         if not isinstance(input, Tensor):
@@ -108,6 +113,3 @@ def replay_array(array: Any, device: Any, steps: Sequence[tuple[Any, tuple[Any, 
     for op, attributes in steps:
         array = op.view_array(array, device, attributes)
     return array
-
-
-

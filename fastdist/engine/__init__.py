@@ -1,7 +1,9 @@
-"""Plays the recording back: the inline pass of a CPU graph, and the engine of passes that cross devices or workers.
+"""Plays the recording back: the inline pass of a CPU graph, and the engine of passes that cross
+devices or workers.
 
-`inline.py` runs a local pass whose Nodes all live on the CPU in the calling thread, which is what nearly every backward
-is; a hop between threads would cost as much as ten Nodes. `engine.py` runs any pass as a GraphTask with ready queues, one
-per device thread and one for the caller, and is what distributed autograd builds on. Both give the same gradients, call
-the same hooks in the same order and raise the same errors.
+`inline.py` runs a local pass whose Nodes all live on the CPU in the calling thread, which is what
+nearly every backward is; a hop between threads would cost as much as ten Nodes. `engine.py` runs
+any pass as a GraphTask with ready queues, one per device thread and one for the caller, and is what
+distributed autograd builds on. Both give the same gradients, call the same hooks in the same order
+and raise the same errors.
 """

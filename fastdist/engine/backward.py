@@ -1,4 +1,6 @@
-"""From the user's roots to a pass: checks, first gradients, and the choice between the inline loop and the engine."""
+"""From the user's roots to a pass: checks, first gradients, and the choice between the inline loop
+and the engine.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ def backward(
 ) -> None:
     """Add the gradients of tensors into the leaves' `.grad`.
 
-    Thread  runs in the calling thread; Nodes of a device on that device's thread, for which it waits
+    Thread  runs in the calling thread; Nodes of a device on that device's thread, for which it
+            waits
     Raises  RuntimeError for roots without a graph, or that need a gradient and got none
     """
     roots = _roots(tensors, grad_tensors, create_graph)
@@ -38,9 +41,7 @@ def backward(
     from .engine import engine
 
     captures = None if inputs is None else _capture_edges(inputs)
-    engine().execute(
-        roots, keep=keep, create_graph=create_graph, inputs=captures, accumulate=True
-    )
+    engine().execute(roots, keep=keep, create_graph=create_graph, inputs=captures, accumulate=True)
 
 
 def grad(
@@ -53,7 +54,8 @@ def grad(
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients of outputs with respect to inputs, without touching any `.grad`.
 
-    Raises  RuntimeError for an input that does not require grad, or (unless allow_unused) that no output depends on
+    Raises  RuntimeError for an input that does not require grad, or (unless allow_unused) that no
+            output depends on
     """
     roots = _roots(outputs, grad_outputs, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
@@ -67,7 +69,8 @@ def grad(
         if g is None and not allow_unused:
             raise GraphError(
                 "One of the differentiated Tensors appears to not have been used in the graph. "
-                f"Set allow_unused=True if this is the desired behavior: an input of shape {input.layout.shape} has "
+                "Set allow_unused=True if this is the desired behavior: an input of shape "
+                f"{input.layout.shape} has "
                 "no path to the outputs"
             )
         result.append(g)
@@ -129,11 +132,13 @@ def _root_gradient(tensor: Tensor, g: Tensor | None, create_graph: bool) -> Tens
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     if g.layout.shape != layout.shape:
         raise ShapeError(
-            f"Mismatch in shape: grad_output has a shape of {g.layout.shape} and output has a shape of {layout.shape}."
+            f"Mismatch in shape: grad_output has a shape of {g.layout.shape} and output has a "
+            f"shape of {layout.shape}."
         )
     if g.layout.dtype is not layout.dtype or g.layout.device is not layout.device:
         raise GraphError(
-            f"grad_output is {g.layout.dtype.name} on {g.layout.device}; the output is {layout.dtype.name} on "
+            f"grad_output is {g.layout.dtype.name} on {g.layout.device}; the output is "
+            f"{layout.dtype.name} on "
             f"{layout.device}"
         )
     return g if create_graph else wrap(g.array, g.layout)

@@ -81,7 +81,8 @@ class DeviceThreads:
     def streams_of(self, nodes: Iterable[Node]) -> dict[Device, Any]:
         """Return the caller's current stream of each device that nodes live on.
 
-        The pass runs on these: what it computes then follows what the caller queued, and precedes what it queues next.
+        The pass runs on these: what it computes then follows what the caller queued, and precedes
+        what it queues next.
         """
         devices = {device for node in nodes if (device := device_of(node)) is not None}
         return {device: backend_of(device.type).current_stream(device.index) for device in devices}
@@ -95,4 +96,3 @@ class DeviceThreads:
             queue.push_shutdown()
         for thread in threads:
             thread.join(timeout=1.0)
-

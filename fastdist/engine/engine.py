@@ -1,4 +1,6 @@
-"""The engine: runs a GraphTask on the caller's thread and the threads of the devices that its Nodes live on."""
+"""The engine: runs a GraphTask on the caller's thread and the threads of the devices that its Nodes
+live on.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from ..graph.node import Node, next_sequence_number, node_of, output_number
 from ..tensor.tensor import Tensor, layout_of, wrap
 from . import hooks
 from .device_threads import DeviceThreads, current_device_queue, device_of
-from .graph_task import GraphRoot, GraphTask
+from .graph_task import Capture, GraphRoot, GraphTask
 from .input_buffer import InputBuffer
 from .ready_queue import NodeTask, ReadyQueue
 
@@ -51,9 +53,11 @@ class Engine:
 
         Raises  whatever a Node or hook raised first
         """
-        # Inside a device's thread the pass shares that thread's queue: it must go on serving its device, or the
-        # Nodes that this very pass sends there would wait for ever.
-        queue = current_device_queue() or ReadyQueue()
+        # Inside a device's thread the pass shares that thread's queue: it must go on serving its
+        # device, or the Nodes that this very pass sends there would wait for ever.
+        queue = current_device_queue()
+        if queue is None:
+            queue = ReadyQueue()
         root = GraphRoot(
             tuple(edge for edge, _ in roots), tuple(g for _, g in roots), next_sequence_number()
         )
@@ -79,14 +83,21 @@ class Engine:
         if not task.future.done():
             task.mark_completed_and_post_process()
 
-    def run_one(self, item: NodeTask, queue: ReadyQueue) -> None:
-        """Run one queued Node for its pass, record an error in the pass, and tell the owner when the pass is done."""
+    def run_one(self, item: NodeTask, queue: ReadyQueue | None) -> None:
+        """Run one queued Node for its pass, record an error in the pass, and tell the owner when
+        the pass is done.
+
+        CPU Nodes that become ready go to queue, the caller's own; with None (a device's thread) to
+        the pass's.
+        """
         task = item.graph_task
         if task is None:
             return
         if item.node is not None and not task.has_error:
             try:
-                self._evaluate_in_context(task, item)
+                self._evaluate_in_context(
+                    task, item, task.cpu_ready_queue if queue is None else queue
+                )
             except BaseException as error:
                 task.set_exception(error)
         if item.node is None:
@@ -105,9 +116,9 @@ class Engine:
             item = queue.pop()
             if item.shutdown:
                 return
-            self.run_one(item, queue)
+            self.run_one(item, None)
 
-    def _evaluate_in_context(self, task: GraphTask, item: NodeTask) -> None:
+    def _evaluate_in_context(self, task: GraphTask, item: NodeTask, queue: ReadyQueue) -> None:
         before_mode = tls.grad
         before_task, before_depth = _running.graph_task, _running.depth
         _running.graph_task, _running.depth = task, task.depth
@@ -120,12 +131,12 @@ class Engine:
                 stream = task.streams.get(device_of(item.node))
                 if stream is not None:
                     stack.enter_context(stream)
-                self._evaluate(task, item)
+                self._evaluate(task, item, queue)
         finally:
             set_grad_mode(before_mode)
             _running.graph_task, _running.depth = before_task, before_depth
 
-    def _evaluate(self, task: GraphTask, item: NodeTask) -> None:
+    def _evaluate(self, task: GraphTask, item: NodeTask, queue: ReadyQueue) -> None:
         """Run one Node: hooks, captures, the Node itself, and hand its results on."""
         node, inputs = item.node, item.inputs
         assert node is not None
@@ -141,7 +152,7 @@ class Engine:
             if info is None:
                 return
             for capture in info.captures or ():
-                self._capture(task, capture, grads)
+                self._capture(task, capture, grads, inputs.owns(capture.input_idx))
             if not info.needed:
                 return
         if node.is_accumulate:
@@ -150,12 +161,18 @@ class Engine:
         results = self._call(task, node, grads)
         if node.hooks is not None and node.hooks.post:
             results = hooks.run_post_hooks(node, results, grads)
-        self._hand_on(task, node, results)
+            fresh = False
+        else:
+            fresh = node.fresh and not task.create_graph
+        self._hand_on(task, node, results, fresh, queue)
 
-    def _capture(self, task: GraphTask, capture: Any, grads: tuple[Any, ...]) -> None:
+    def _capture(
+        self, task: GraphTask, capture: Capture, grads: tuple[Any, ...], mine: bool
+    ) -> None:
         captured = grads[capture.input_idx]
         for hook in capture.hooks:
-            captured = hook(captured)
+            captured = hook(captured, mine)
+            mine = False
         with task.lock:
             task.captured_vars[capture.output_idx] = captured
 
@@ -174,7 +191,9 @@ class Engine:
         if one and grads and grads[0] is None:
             return (None,) * len(node.edges)
         if task.create_graph or modes.special:
-            return node.apply_recorded((grads[0] if grads else None) if one else grads, task.keep_graph)
+            return node.apply_recorded(
+                (grads[0] if grads else None) if one else grads, task.keep_graph
+            )
         raw = tuple([None if g is None else g.array for g in grads])
         results = node.apply((raw[0] if raw else None) if one else raw, task.keep_graph)
         wrapped = []
@@ -189,10 +208,13 @@ class Engine:
             wrapped.append(wrap(array, layout_of(array, device)))
         return tuple(wrapped)
 
-    def _hand_on(self, task: GraphTask, node: Node, results: tuple[Any, ...]) -> None:
+    def _hand_on(
+        self, task: GraphTask, node: Node, results: tuple[Any, ...], fresh: bool, queue: ReadyQueue
+    ) -> None:
         if len(results) != len(node.edges):
             raise GraphError(
-                f"{node.name()} returned an incorrect number of gradients (expected {len(node.edges)}, got "
+                f"{node.name()} returned an incorrect number of gradients (expected "
+                f"{len(node.edges)}, got "
                 f"{len(results)})"
             )
         for edge, g in zip(node.edges, results, strict=True):
@@ -209,16 +231,16 @@ class Engine:
                 buffer = task.not_ready.get(next_node)
                 if buffer is None:
                     buffer = task.not_ready[next_node] = InputBuffer(next_node.num_outputs)
-                buffer.add(output_number(edge), g)
+                buffer.add(output_number(edge), g, fresh)
                 if left == 0:
                     del task.not_ready[next_node], task.dependencies[next_node]
             if left == 0:
-                self.ready_queue(task, next_node).push(NodeTask(task, next_node, buffer))
+                self.ready_queue(next_node, queue).push(NodeTask(task, next_node, buffer))
 
-    def ready_queue(self, task: GraphTask, node: Node) -> ReadyQueue:
-        """Return where node's task goes: its device's queue, or the pass's own for the CPU."""
+    def ready_queue(self, node: Node, cpu_queue: ReadyQueue) -> ReadyQueue:
+        """Return where node's task goes: its device's queue, or cpu_queue."""
         device = device_of(node)
-        return task.cpu_ready_queue if device is None else self.device_threads.queue_of(device)
+        return cpu_queue if device is None else self.device_threads.queue_of(device)
 
 
 def _device_of_array(node: Node, array: Any) -> Any:

@@ -16,7 +16,8 @@ from .ready_queue import ReadyQueue
 class Capture:
     """An input of a Node that the pass hands out: in which slot it comes, and where it goes.
 
-    `hooks` see the gradient first and may replace it; distributed autograd accumulates in such a hook.
+    `hooks` see the gradient first, and whether it belongs to the pass alone, and may replace it;
+    distributed autograd accumulates in such a hook.
     """
 
     __slots__ = ("hooks", "input_idx", "output_idx")
@@ -24,11 +25,13 @@ class Capture:
     def __init__(self, input_idx: int, output_idx: int) -> None:
         self.input_idx = input_idx
         self.output_idx = output_idx
-        self.hooks: list[Callable[[Tensor | None], Tensor | None]] = []
+        self.hooks: list[Callable[[Tensor | None, bool], Tensor | None]] = []
 
 
 class ExecInfo:
-    """What a pass with chosen inputs wants of one Node: to run it, to capture its inputs, or neither."""
+    """What a pass with chosen inputs wants of one Node: to run it, to capture its inputs, or
+    neither.
+    """
 
     __slots__ = ("captures", "needed")
 
@@ -44,8 +47,9 @@ class ExecInfo:
 class GraphTask:
     """The state of one pass.
 
-    Thread  several threads work on one pass; `lock` guards dependencies, buffers, captured_vars and outstanding.
-            While it is held gradients are added (which may run kernels, never user code: hooks run outside)
+    Thread  several threads work on one pass; `lock` guards dependencies, buffers, captured_vars and
+            outstanding. While it is held gradients are added (which may run kernels, never user
+            code: hooks run outside)
     Source  PyTorch, torch/csrc/autograd/graph_task.h
     """
 
@@ -74,8 +78,8 @@ class GraphTask:
         self.has_error = False
         self.future: Future[list[Tensor | None]] = Future()
         self.final_callbacks: list[Callable[[], None]] = []
-        # Grad mode inside the pass, and whatever else the starting thread wants to be true wherever it runs
-        # (distributed autograd: the current context).
+        # Grad mode inside the pass, and whatever else the starting thread wants to be true wherever
+        # it runs (distributed autograd: the current context).
         self.thread_state: Callable[[], Any] | None = None
         self.streams: dict[Any, Any] = {}
         self.owner_queue: ReadyQueue | None = cpu_ready_queue
@@ -97,7 +101,9 @@ class GraphTask:
         self.future.try_complete(error=error)
 
     def mark_completed_and_post_process(self) -> None:
-        """Run the final callbacks and complete the future with what was captured; once, whoever comes first."""
+        """Run the final callbacks and complete the future with what was captured; once, whoever
+        comes first.
+        """
         if self.future.done():
             return
         try:
@@ -127,10 +133,13 @@ class GraphTask:
                     stack.append(node)
         self.nodes_in_graph |= seen
 
-    def init_to_execute(self, root: Node, outputs: Iterable[tuple[Node, int]], accumulate: bool) -> None:
+    def init_to_execute(
+        self, root: Node, outputs: Iterable[tuple[Node, int]], accumulate: bool
+    ) -> None:
         """Restrict the pass to what leads from root to outputs.
 
-        With accumulate the outputs (leaves) run, adding to `.grad`; without, their gradients are captured, in order.
+        With accumulate the outputs (leaves) run, adding to `.grad`; without, their gradients are
+        captured, in order.
         """
         self.exec_info[root] = ExecInfo()
         position = 0
@@ -147,7 +156,9 @@ class GraphTask:
         self._mark_needed(root)
 
     def _mark_needed(self, root: Node) -> None:
-        """Mark every Node from which a wanted one can be reached; children before parents, without recursion."""
+        """Mark every Node from which a wanted one can be reached; children before parents, without
+        recursion.
+        """
         exec_info = self.exec_info
         seen = {root}
         stack: list[tuple[Node, Any]] = [(root, iter(root.edges))]
@@ -166,7 +177,9 @@ class GraphTask:
                     info = exec_info[node] = ExecInfo()
                 if not info.needed:
                     info.needed = any(
-                        exec_info[node_of(edge)].should_execute() for edge in node.edges if edge is not None
+                        exec_info[node_of(edge)].should_execute()
+                        for edge in node.edges
+                        if edge is not None
                     )
 
     def __repr__(self) -> str:
@@ -192,4 +205,3 @@ class GraphRoot(Node):
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the first gradients."""
         return self.gradients
-

@@ -1,4 +1,6 @@
-"""Hooks on their way through a pass: on a Node's output gradients before it runs, on what it returned after."""
+"""Hooks on their way through a pass: on a Node's output gradients before it runs, on what it
+returned after.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,12 @@ def _tensors(node: Node, grads: tuple[Any, ...]) -> list[Any]:
 
 
 def run_pre_hooks(node: Node, g: Any) -> Any:
-    """Return the gradient (or tuple of them) that tensor hooks, retain_grad and prehooks leave of g.
+    """Return the gradient (or tuple of them) that tensor hooks, retain_grad and prehooks leave of
+    g.
 
-    Note    takes raw arrays or Tensors and gives back the same kind; order as in PyTorch: tensor hooks in the order in
-            which they were registered, then retain_grad, then the Node's prehooks
+    Note    takes raw arrays or Tensors and gives back the same kind; order as in PyTorch: tensor
+            hooks in the order in which they were registered, then retain_grad, then the Node's
+            prehooks
     """
     hooks = node.hooks
     assert hooks is not None
@@ -54,23 +58,31 @@ def _replace(tensors: list[Any], i: int, new: Any, node: Node) -> None:
     if new is None:
         return
     if not isinstance(new, Tensor):
-        raise TypeError(f"a hook of {node.name()} returned {type(new).__name__}; expected a Tensor or None")
+        raise TypeError(
+            f"a hook of {node.name()} returned {type(new).__name__}; expected a Tensor or None"
+        )
     old = tensors[i]
-    if old is not None and (new.layout.shape != old.layout.shape or new.layout.device is not old.layout.device):
+    if old is not None and (
+        new.layout.shape != old.layout.shape or new.layout.device is not old.layout.device
+    ):
         raise RuntimeError(
-            f"hook has changed the size of value: a hook of {node.name()} got a gradient of shape {old.layout.shape} "
+            f"hook has changed the size of value: a hook of {node.name()} got a gradient of shape "
+            f"{old.layout.shape} "
             f"on {old.layout.device} and returned {new.layout.shape} on {new.layout.device}"
         )
     if old is not None and new.layout.dtype is not old.layout.dtype:
         raise RuntimeError(
-            f"hook has changed the type of value: a hook of {node.name()} got {old.layout.dtype.name} and returned "
+            f"hook has changed the type of value: a hook of {node.name()} got "
+            f"{old.layout.dtype.name} and returned "
             f"{new.layout.dtype.name}"
         )
     tensors[i] = new
 
 
 def run_post_hooks(node: Node, grads: tuple[Any, ...], g: Any) -> tuple[Any, ...]:
-    """Return what the Node's post hooks (grad_inputs, grad_outputs) -> grad_inputs leave of grads."""
+    """Return what the Node's post hooks (grad_inputs, grad_outputs) -> grad_inputs leave of
+    grads.
+    """
     hooks = node.hooks
     if hooks is None or not hooks.post:
         return grads
@@ -87,7 +99,8 @@ def run_post_hooks(node: Node, grads: tuple[Any, ...], g: Any) -> tuple[Any, ...
             result = result if isinstance(result, tuple | list) else (result,)
             if len(result) != len(tensors):
                 raise RuntimeError(
-                    f"a hook of {node.name()} returned {len(result)} gradients; expected {len(tensors)}"
+                    f"a hook of {node.name()} returned {len(result)} gradients; expected "
+                    f"{len(tensors)}"
                 )
             for i, new in enumerate(result):
                 _replace(tensors, i, new, node)

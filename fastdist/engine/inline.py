@@ -17,9 +17,11 @@ from .hooks import run_post_hooks, run_pre_hooks
 
 
 def plan(roots: Sequence[Any]) -> tuple[dict[Node, int] | None, bool]:
-    """Return how many users each Node with more than one has, and whether the whole graph lives on the CPU.
+    """Return how many users each Node with more than one has, and whether the whole graph lives on
+    the CPU.
 
-    Note    a Node that is an Edge's target always counts as shared: its gradients come output by output
+    Note    a Node that is an Edge's target always counts as shared: its gradients come output by
+            output
     """
     shared: dict[Node, int] = {}
     seen: set[Node] = set()
@@ -88,7 +90,7 @@ def run(roots: Sequence[tuple[Any, Any]], shared: dict[Node, int], keep: bool) -
             fresh = node.fresh and hooks is None
             next_node: Any = None
             next_g: Any = None
-            for edge, g in zip(node.edges, grads):  # noqa: B905 (strict costs, apply is ours)
+            for edge, g in zip(node.edges, grads):
                 if edge is None:
                     continue
                 if edge.__class__ is Edge or edge in shared:
@@ -109,7 +111,14 @@ def run(roots: Sequence[tuple[Any, Any]], shared: dict[Node, int], keep: bool) -
 
 
 def _arrive(
-    edge: Any, g: Any, fresh: bool, shared: dict[Node, int], sums: dict[Node, Any], mine: set[Node], ready: Any, add_into: Any
+    edge: Any,
+    g: Any,
+    fresh: bool,
+    shared: dict[Node, int],
+    sums: dict[Node, Any],
+    mine: set[Node],
+    ready: Any,
+    add_into: Any,
 ) -> None:
     """Take one of several gradients of a Node; when the last is there, the Node is ready."""
     if edge.__class__ is Edge:
@@ -139,7 +148,9 @@ def _arrive(
         heappush(ready, (-edge.seq, edge, g))
 
 
-def _arrive_at_output(edge: Edge, g: Any, shared: dict[Node, int], sums: dict[Node, Any], ready: Any) -> None:
+def _arrive_at_output(
+    edge: Edge, g: Any, shared: dict[Node, int], sums: dict[Node, Any], ready: Any
+) -> None:
     node = edge.node
     slots = sums.get(node)
     if slots is None:

@@ -16,16 +16,19 @@ class InputBuffer:
 
     def __init__(self, size: int) -> None:
         self.values: list[Tensor | None] = [None] * size
-        # Slots whose tensor the pass itself allocated as a sum: only those may be added to in place.
+        # Slots whose tensor the pass itself allocated: only those may be added to in place.
         self._mine = 0
 
-    def add(self, position: int, value: Tensor | None) -> None:
-        """Add one gradient into a slot; None adds nothing."""
+    def add(self, position: int, value: Tensor | None, fresh: bool = False) -> None:
+        """Add one gradient into a slot; None adds nothing. One that is fresh belongs to the pass
+        from now on.
+        """
         if value is None:
             return
         have = self.values[position]
         if have is None:
             self.values[position] = value
+            self._mine |= fresh << position
             return
         bit = 1 << position
         self.values[position] = add_gradients(have, value, bool(self._mine & bit))

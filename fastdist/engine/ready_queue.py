@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import threading
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import ref
 
-if TYPE_CHECKING:
-    from ..graph.node import Node
-    from .graph_task import GraphTask
-    from .input_buffer import InputBuffer
+from ..graph.node import Node
+from .input_buffer import InputBuffer
+
+
+class Pass(Protocol):
+    """What a queue knows of the pass that its tasks belong to (a GraphTask, which has queues)."""
+
+    depth: int
+
+    def add_outstanding(self, change: int) -> int:
+        """Count tasks that are queued or running."""
 
 
 class NodeTask:
     """One Node to run for one pass, with the gradients of its outputs.
 
-    Holds the pass weakly: a queue must not keep alive a pass that was given up. A task without a Node wakes whoever
-    waits on the queue; one that is `shutdown` ends its thread.
+    Holds the pass weakly: a queue must not keep alive a pass that was given up. A task without a
+    Node wakes whoever waits on the queue; one that is `shutdown` ends its thread.
     """
 
     __slots__ = ("_graph_task", "inputs", "node", "shutdown")
 
     def __init__(
         self,
-        graph_task: GraphTask | None,
+        graph_task: Pass | None,
         node: Node | None,
         inputs: InputBuffer | None,
         shutdown: bool = False,
@@ -35,12 +42,14 @@ class NodeTask:
         self.shutdown = shutdown
 
     @property
-    def graph_task(self) -> GraphTask | None:
+    def graph_task(self) -> Any:
         """The pass; None if nobody holds it any more."""
         return None if self._graph_task is None else self._graph_task()
 
     def order(self) -> tuple[int, int]:
-        """Return the place in the queue: shutdown first, then nested passes, then the deepest Node."""
+        """Return the place in the queue: shutdown first, then nested passes, then the deepest
+        Node.
+        """
         if self.shutdown:
             return (-1 << 62, 0)
         task = self.graph_task
@@ -52,7 +61,8 @@ class NodeTask:
 class ReadyQueue:
     """A heap that threads wait on.
 
-    Thread  any may push; each consumer pops. `condition` guards `heap`; nothing is called while it is held
+    Thread  any may push; each consumer pops. `condition` guards `heap`; nothing is called while it
+            is held
     """
 
     __slots__ = ("condition", "heap", "pushed")
@@ -65,7 +75,8 @@ class ReadyQueue:
     def push(self, task: NodeTask, *, increment_outstanding: bool = True) -> None:
         """Add a task and wake one consumer.
 
-        Note    counted before it can be popped: a pass must not look finished while a task of it is queued
+        Note    counted before it can be popped: a pass must not look finished while a task of it is
+                queued
         """
         if increment_outstanding:
             graph_task = task.graph_task

@@ -22,9 +22,9 @@ _LAST = 1 << 62  # deeper than any Node: a leaf's gradient is added as soon as i
 class AccumulateGrad(Node):
     """Adds into the `.grad` of one leaf.
 
-    Holds `.grad`, the hooks, and the leaf's array, layout, storage and class, but the Tensor only weakly: hooks and
-    `.grad` must outlive a handle that the user dropped, and a cycle leaf -> edge -> leaf would keep every leaf for the
-    garbage collector.
+    Holds `.grad`, the hooks, and the leaf's array, layout, storage and class, but the Tensor only
+    weakly: hooks and `.grad` must outlive a handle that the user dropped, and a cycle leaf -> edge
+    -> leaf would keep every leaf for the garbage collector.
 
     Thread  any; `lock` guards `grad`
     """

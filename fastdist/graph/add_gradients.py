@@ -12,8 +12,9 @@ from .modes import modes, tls
 def add_gradients(have: Tensor, new: Tensor, mine: bool) -> Tensor:
     """Return the sum of two gradients.
 
-    In place where `have` is a sum that the pass itself allocated and nothing records; else `have + new`, the operator
-    that namespace installed, which records where grad mode is on and carries tangents.
+    In place where `have` is a sum that the pass itself allocated and nothing records; else `have +
+    new`, the operator that namespace installed, which records where grad mode is on and carries
+    tangents.
     """
     if tls.grad or modes.special:
         total: Tensor = have + new  # type: ignore[operator]

@@ -14,8 +14,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 class _Modes:
     """Read by every op on its shortest path, so attributes of one slotted object: 6 ns each.
 
-    `special` counts what sends ops the general way (a tracer, open forward levels, mirrors of remote levels);
-    `grad_off` counts threads in which grad mode is off: only when it is not zero is the thread's own flag read.
+    `special` counts what sends ops the general way (a tracer, open forward levels, mirrors of
+    remote levels); `grad_off` counts threads in which grad mode is off: only when it is not zero is
+    the thread's own flag read.
     """
 
     __slots__ = ("grad_off", "special")
@@ -60,7 +61,8 @@ class _GradMode:
     enabled = True
 
     def __init__(self) -> None:
-        # A stack: one object may be entered again before it is left, as a decorator on a recursive function is.
+        # A stack: one object may be entered again before it is left, as a decorator on a recursive
+        # function is.
         self._previous: list[bool] = []
 
     def __enter__(self) -> None:

@@ -24,7 +24,9 @@ class Hooks:
     __slots__ = ("post", "pre", "retains", "tensor")
 
     def __init__(self) -> None:
-        self.tensor: dict[int, dict[int, Callable[..., Any]]] = {}  # output_nr -> hooks of that tensor
+        self.tensor: dict[
+            int, dict[int, Callable[..., Any]]
+        ] = {}  # output_nr -> hooks of that tensor
         self.retains: dict[int, Callable[[Tensor | None], None]] = {}  # output_nr -> keep .grad
         self.pre: dict[int, Callable[..., Any]] = {}
         self.post: dict[int, Callable[..., Any]] = {}
@@ -58,12 +60,14 @@ class RemovableHandle:
 class Node:
     """An operation of the graph. `apply` turns the gradient of its output into those of its inputs.
 
-    A subclass with one output implements `apply(g)` on raw arrays and `apply_recorded(g)` on Tensors; one with several
-    outputs (`num_outputs > 1`) takes and gives tuples, with None for undefined gradients.
+    A subclass with one output implements `apply(g)` on raw arrays and `apply_recorded(g)` on
+    Tensors; one with several outputs (`num_outputs > 1`) takes and gives tuples, with None for
+    undefined gradients.
 
-    Note    `layout` is the output's (for several outputs: a tuple); `fresh` says that apply returns arrays that nobody
-            else holds, so that a gradient may be taken over instead of copied
-    Thread  built by the recording thread; run by one engine thread at a time for a pass, several passes may overlap
+    Note    `layout` is the output's (for several outputs: a tuple); `fresh` says that apply returns
+            arrays that nobody else holds, so that a gradient may be taken over instead of copied
+    Thread  built by the recording thread; run by one engine thread at a time for a pass, several
+            passes may overlap
     """
 
     __slots__ = ("__weakref__", "edges", "hooks", "layout", "seq")
@@ -106,7 +110,9 @@ class Node:
         return self.hooks
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(grad_inputs, grad_outputs) after this Node ran; what it returns replaces grad_inputs."""
+        """Call hook(grad_inputs, grad_outputs) after this Node ran; what it returns replaces
+        grad_inputs.
+        """
         return RemovableHandle(self._hooks().post, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -149,18 +155,25 @@ _metadata: WeakKeyDictionary[Node, dict[Any, Any]] = WeakKeyDictionary()
 def raise_released(node: Node) -> Any:
     """Raise PyTorch's error for a second pass through a graph whose saved tensors are gone."""
     raise GraphError(
-        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-        f"been freed): {node.name()} freed them when .backward() or autograd.grad() went through it. "
-        "Specify retain_graph=True if you need to go through the graph a second time or to access saved tensors after "
+        "Trying to backward through the graph a second time (or directly access saved tensors "
+        "after they have already "
+        f"been freed): {node.name()} freed them when .backward() or autograd.grad() went through "
+        "it. "
+        "Specify retain_graph=True if you need to go through the graph a second time or to access "
+        "saved tensors after "
         "calling backward."
     )
 
 
-def raise_changed(node: Node, saved: Tensor | None, layout: Layout, expected: int, found: int) -> Any:
+def raise_changed(
+    node: Node, saved: Tensor | None, layout: Layout, expected: int, found: int
+) -> Any:
     """Raise PyTorch's error for a saved tensor that was changed in place."""
     kind = f"[{layout.dtype.name} of shape {layout.shape}]"
     raise VersionError(
-        "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"{kind}, which {node.name()} saved, is at version {found}; expected version {expected} instead. "
+        "one of the variables needed for gradient computation has been modified by an inplace "
+        "operation: "
+        f"{kind}, which {node.name()} saved, is at version {found}; expected version {expected} "
+        "instead. "
         "Use the out-of-place form of the operation that changed it, or change a clone()."
     )

@@ -1,9 +1,10 @@
-"""What recording means to a Tensor: requires_grad, grad, grad_fn, hooks. Attached to TensorMethods at import."""
+"""What recording means to a Tensor: requires_grad, grad, grad_fn, hooks. Attached to TensorMethods
+at import.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ..core.errors import GraphError, ShapeError
 from ..tensor.methods import TensorMethods
@@ -38,7 +39,8 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     elif edge is not None:
         if not edge.is_accumulate:
             raise RuntimeError(
-                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in "
+                "you can only change requires_grad flags of leaf variables. If you want to use a "
+                "computed variable in "
                 "a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
             )
         freeze(self)
@@ -62,7 +64,9 @@ def _output_nr(self: Tensor) -> int:
 
 
 def _grad(self: Tensor) -> Tensor | None:
-    """The gradient that backward added up for this leaf (or retained result); None before the first."""
+    """The gradient that backward added up for this leaf (or retained result); None before the
+    first.
+    """
     edge = self.edge
     if edge.__class__ is AccumulateGrad:
         grad: Tensor | None = edge.grad
@@ -76,16 +80,23 @@ def _grad(self: Tensor) -> Tensor | None:
 def _set_grad(self: Tensor, grad: Tensor | None) -> None:
     if grad is not None:
         if not isinstance(grad, Tensor):
-            raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(grad).__name__}")
+            raise TypeError(
+                f"assigned grad expected to be a Tensor or None but got {type(grad).__name__}"
+            )
         if grad is self:
             raise RuntimeError("can't assign Tensor as its own grad")
         if grad.layout.shape != self.layout.shape:
             raise ShapeError(
-                f"assigned grad has shape {grad.layout.shape}, but the tensor has {self.layout.shape}"
+                f"assigned grad has shape {grad.layout.shape}, but the tensor has "
+                f"{self.layout.shape}"
             )
-        if grad.layout.dtype is not self.layout.dtype or grad.layout.device is not self.layout.device:
+        if (
+            grad.layout.dtype is not self.layout.dtype
+            or grad.layout.device is not self.layout.device
+        ):
             raise RuntimeError(
-                f"assigned grad is {grad.layout.dtype.name} on {grad.layout.device}, but the tensor is "
+                f"assigned grad is {grad.layout.dtype.name} on {grad.layout.device}, but the "
+                "tensor is "
                 f"{self.layout.dtype.name} on {self.layout.device}"
             )
     edge = self.edge
@@ -126,7 +137,8 @@ def _retains_grad(self: Tensor) -> bool:
 
 
 def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-    """Call hook(grad) each time this tensor's gradient is there; a Tensor that it returns takes its place.
+    """Call hook(grad) each time this tensor's gradient is there; a Tensor that it returns takes its
+    place.
 
     Raises  RuntimeError for a tensor that does not require grad
     """
@@ -136,7 +148,9 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
     return RemovableHandle(hooks.setdefault(output_number(self.edge), {}), hook)
 
 
-def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
+def register_post_accumulate_grad_hook(
+    self: Tensor, hook: Callable[[Tensor], None]
+) -> RemovableHandle:
     """Call hook(tensor) each time after this leaf's `.grad` was added to.
 
     Raises  RuntimeError for a tensor that is not a leaf that requires grad

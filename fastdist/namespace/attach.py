@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ..dispatch import fast, fast_structured
+from ..dispatch.composite import COMPOSITES
+from ..dispatch.copy_inplace import inplace_of
 from ..dispatch.inplace import pointwise_inplace
 from ..dispatch.op import OPS, dress
 from ..dispatch.pointwise import PointwiseOp
 from ..dispatch.structured import StructuredOp
 from ..kernels.cpu.pointwise import kernel_for
 from ..tensor.methods import TensorMethods
+from .names import ALIASES, FUNCTIONAL_ONLY, NO_INPLACE, NOT_METHODS, PRIVATE, STRUCTURED_INPLACE
 
 # op -> (operator, operator with the operands swapped, in-place operator)
 OPERATORS = {
@@ -36,7 +39,8 @@ UNARY_OPERATORS = {"neg": "__neg__", "abs": "__abs__", "bitwise_not": "__invert_
 
 
 def fast_functions(op: PointwiseOp) -> tuple[Callable[..., Any], Callable[..., Any] | None] | None:
-    """Return the op's fast closure and its swapped twin; None for ops that always go the general way.
+    """Return the op's fast closure and its swapped twin; None for ops that always go the general
+    way.
 
     """
     plain = op.plain
@@ -64,8 +68,11 @@ def attach_pointwise(op: PointwiseOp) -> None:
             setattr(TensorMethods, names[0], forward)
             if names[1]:
                 setattr(TensorMethods, names[1], swapped)
-    setattr(TensorMethods, op.name, op.public)
-    if op.tensors[0] == "input":
+    if op.name in PRIVATE or op.name in FUNCTIONAL_ONLY:
+        return
+    if op.name not in NOT_METHODS:
+        setattr(TensorMethods, op.name, op.public)
+    if op.tensors[0] == "input" and op.name not in NO_INPLACE:
         inplace = pointwise_inplace(op)
         setattr(TensorMethods, f"{op.name}_", inplace)
         names = OPERATORS.get(op.name)
@@ -74,7 +81,9 @@ def attach_pointwise(op: PointwiseOp) -> None:
 
 
 def attach_structured() -> None:
-    """Put the closures of the matrix product and the sum in the place of their general functions."""
+    """Put the closures of the matrix product and the sum in the place of their general
+    functions.
+    """
     product = OPS["matmul"]
     assert isinstance(product, StructuredOp)
     matmul = fast_structured.fast_matmul(product)
@@ -87,11 +96,33 @@ def attach_structured() -> None:
     TensorMethods.sum = total.public  # type: ignore[attr-defined]
 
 
+def attach_composites() -> None:
+    """Put the composites in the place of the ops whose names they have."""
+    for found in COMPOSITES.values():
+        if found.method:
+            setattr(TensorMethods, found.name, found.call)
+        if found.inplace:
+            setattr(TensorMethods, f"{found.name}_", inplace_of(found.name, found.call))
+
+
+def attach_aliases() -> None:
+    """Give methods their other names."""
+    for alias, name in ALIASES.items():
+        for suffix in ("", "_"):
+            method = getattr(TensorMethods, name + suffix, None)
+            if method is not None:
+                setattr(TensorMethods, alias + suffix, method)
+
+
 def attach_all() -> None:
     """Attach every op of the table."""
     for op in OPS.values():
         if isinstance(op, PointwiseOp):
             attach_pointwise(op)
-        else:
+        elif op.name not in PRIVATE and op.name not in NOT_METHODS:
             setattr(TensorMethods, op.name, op.public)
     attach_structured()
+    for name in STRUCTURED_INPLACE:
+        setattr(TensorMethods, f"{name}_", inplace_of(name, OPS[name].public))
+    attach_composites()
+    attach_aliases()

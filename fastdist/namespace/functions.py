@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DeviceError
+from ..dispatch.copy_inplace import copy_, fill_, zero_
+from ..dispatch.op import OPS
 from ..dispatch.view import detach
 from ..engine.backward import backward as engine_backward
 from ..ops import copying, movement
@@ -25,7 +27,8 @@ def backward(
     """Add this tensor's gradients into the `.grad` of the leaves it was made of.
 
     Thread  runs here; other threads' passes through the same leaves may overlap
-    Raises  RuntimeError if it does not require grad, or has several elements and no gradient is given
+    Raises  RuntimeError if it does not require grad, or has several elements and no gradient is
+            given
     """
     if isinstance(inputs, Tensor):
         inputs = (inputs,)
@@ -35,7 +38,8 @@ def backward(
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
     """Return the elements as a NumPy array that shares memory with this CPU tensor.
 
-    Raises  RuntimeError for a tensor that requires grad, TypeError for one on another device, unless force
+    Raises  RuntimeError for a tensor that requires grad, TypeError for one on another device,
+            unless force
     """
     if self.edge is not None and not force:
         raise RuntimeError(
@@ -59,7 +63,16 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
     return np.array(numpy(self), dtype=dtype, copy=copy)
 
 
+def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """Return this tensor where condition holds, other elsewhere."""
+    return OPS["where"].public(condition, self, other)  # type: ignore[no-any-return]
+
+
 METHODS: dict[str, Any] = {
+    "copy_": copy_,
+    "fill_": fill_,
+    "zero_": zero_,
+    "where": where,
     "backward": backward,
     "numpy": numpy,
     "__array__": _array,

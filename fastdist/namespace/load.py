@@ -1,36 +1,62 @@
-"""Imports every file of the catalogue, attaches what they declare, and gathers the names that users type.
+"""Imports every file of the catalogue, attaches what they declare, and gathers the names that users
+type.
 
 Importing this makes Tensor complete.
 """
 
 from __future__ import annotations
 
-from types import FunctionType
 from typing import Any
 
+from ..dispatch.composite import COMPOSITES
 from ..dispatch.op import OPS
 from ..graph import tensor_methods
-from ..ops import activation, arithmetic, copying, creation, matmul, movement, reductions, transcendental
+from ..ops import (
+    activation,
+    arithmetic,
+    bitwise,
+    comparison,
+    copying,
+    creation,
+    extrema,
+    matmul,
+    movement,
+    reductions,
+    rounding,
+    selection,
+    softmax,
+    transcendental,
+    variants,
+)
 from .attach import attach_all
 from .functions import attach_methods
+from .names import ALIASES, ALSO_FUNCTIONAL, CREATION, FUNCTIONAL_ONLY, NOT_FUNCTIONS, PRIVATE
 
 CATALOGUE = (
-    arithmetic, transcendental, activation, reductions, matmul, movement, copying, creation, tensor_methods,
+    activation, arithmetic, bitwise, comparison, copying, creation, extrema, matmul, movement, reductions, rounding,
+    selection, softmax, tensor_methods, transcendental, variants,
 )  # fmt: skip
-# Ops that are the adjoints or halves of others, and names that belong to the Tensor alone.
-_PRIVATE = frozenset({"place", "basic_index", "cast"})
 
 
 def gather() -> dict[str, Any]:
     """Return name -> function of all that `fastdist.X` offers of the catalogue."""
-    names = {name: op.public for name, op in OPS.items() if name not in _PRIVATE}
-    for module in (movement, copying, creation):
-        for name, value in vars(module).items():
-            if isinstance(value, FunctionType) and value.__module__ == module.__name__ and name[0] != "_":
-                names.setdefault(name, value)
+    hidden = PRIVATE | FUNCTIONAL_ONLY | NOT_FUNCTIONS
+    names = {name: op.public for name, op in OPS.items() if name not in hidden}
+    names.update({name: getattr(creation, name) for name in CREATION})
+    names.update(t=movement.t, reshape=movement.reshape)
+    names.update({name: found.call for name, found in COMPOSITES.items() if found.function})
+    names.update({alias: names[name] for alias, name in ALIASES.items() if name in names})
+    return names
+
+
+def gather_functional() -> dict[str, Any]:
+    """Return name -> function of all that `fastdist.nn.functional.X` offers of the catalogue."""
+    names = {name: OPS[name].public for name in FUNCTIONAL_ONLY | ALSO_FUNCTIONAL if name in OPS}
+    names.update({name: found.call for name, found in COMPOSITES.items() if found.functional})
     return names
 
 
 attach_all()
 attach_methods()
 NAMES = gather()
+FUNCTIONAL_NAMES = gather_functional()

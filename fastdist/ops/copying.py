@@ -63,7 +63,9 @@ def _(g: Tensor, index: Any) -> Tensor:
 class MoveOp(StructuredOp):
     """Copies to another device; its gradient comes back."""
 
-    def general(self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None) -> Any:
+    def general(
+        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
+    ) -> Any:
         (input,) = operands
         (device,) = attributes
         source, target = backend_of(input.layout.device.type), backend_of(device.type)
@@ -71,7 +73,8 @@ class MoveOp(StructuredOp):
             array = target.empty(input.layout.shape, input.layout.dtype.numpy, device.index)
             target.copy_into(array, input.array)
         else:
-            # A backend's from_numpy copies, but the CPU's does not: to_numpy of a device has copied already.
+            # A backend's from_numpy copies, but the CPU's does not: to_numpy of a device has copied
+            # already.
             array = target.from_numpy(source.to_numpy(input.array), device.index)
         result = wrap(array, layout_of(array, device))
         self.record(result, operands, attributes, None)
@@ -100,7 +103,9 @@ def contiguous(input: Tensor) -> Tensor:
     return input if input.layout.contiguous else clone.general((input,), ())  # type: ignore[no-any-return]
 
 
-def to(input: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False) -> Tensor:
+def to(
+    input: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False
+) -> Tensor:
     """Return the tensor in another dtype or on another device; itself if nothing changes.
 
     Called as to(dtype), to(device), to(device, dtype) or to(other tensor)
@@ -126,7 +131,8 @@ def to(input: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: b
 
 
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
-    """Return the sum over the axes along which size would have to be broadcast to give input's shape.
+    """Return the sum over the axes along which size would have to be broadcast to give input's
+    shape.
 
     Raises  RuntimeError if size does not broadcast to input's shape
     """

@@ -6,16 +6,20 @@ from typing import Any
 
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.broadcast import broadcast_shapes
-from ..dispatch.structured import Plan, StructuredOp
-from ..tensor.tensor import Tensor
 from ..dispatch.op import register
 from ..dispatch.promotion import result_dtype
+from ..dispatch.structured import Plan, StructuredOp
+from ..tensor.tensor import Tensor
 
 
 class MatmulOp(StructuredOp):
-    """Products of matrices and batches of them; vectors become matrices and lose the extra axis afterwards."""
+    """Products of matrices and batches of them; vectors become matrices and lose the extra axis
+    afterwards.
+    """
 
-    def general(self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None) -> Any:
+    def general(
+        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
+    ) -> Any:
         input, other = operands
         if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
             return NotImplemented
@@ -39,8 +43,8 @@ class MatmulOp(StructuredOp):
 def _matmul(input: Tensor, other: Tensor) -> Tensor:
     """Return the matrix product.
 
-    Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector is a row on the
-            left, a column on the right, and its axis is gone from the result
+    Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector
+            is a row on the left, a column on the right, and its axis is gone from the result
     Raises  RuntimeError if the inner axes differ
     """
 
@@ -71,7 +75,8 @@ def _(input: Tensor, other: Tensor) -> Plan:
     a, b = input.layout, other.layout
     if a.dtype is not b.dtype:
         raise DTypeError(
-            f"expected m1 and m2 to have the same dtype, but got: {a.dtype.name} != {b.dtype.name}; cast one with .to()"
+            f"expected m1 and m2 to have the same dtype, but got: {a.dtype.name} != "
+            f"{b.dtype.name}; cast one with .to()"
         )
     dtype = result_dtype((input, other))
     batch = broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])
@@ -89,7 +94,9 @@ def _(g: Tensor, input: Tensor) -> Tensor:
 
 
 @matmul.jvp
-def _(input: Tensor, other: Tensor, input_t: Tensor | None, other_t: Tensor | None) -> Tensor | None:
+def _(
+    input: Tensor, other: Tensor, input_t: Tensor | None, other_t: Tensor | None
+) -> Tensor | None:
     left = None if input_t is None else matmul.public(input_t, other)
     right = None if other_t is None else matmul.public(input, other_t)
     if left is None or right is None:

@@ -28,7 +28,8 @@ def canonical_sizes(name: str, sizes: Any, numel: int) -> Shape:
     if free:
         if known == 0:
             raise ShapeError(
-                f"cannot reshape tensor of {numel} elements into shape {shape} because the unspecified dimension "
+                f"cannot reshape tensor of {numel} elements into shape {shape} because the "
+                "unspecified dimension "
                 "size -1 can be any value and is ambiguous"
             )
         if numel % known == 0:
@@ -41,7 +42,8 @@ def canonical_sizes(name: str, sizes: Any, numel: int) -> Shape:
 def view_strides(layout: Layout, shape: Shape) -> Shape | None:
     """Return the strides of layout's elements seen as shape, or None if no view can do that.
 
-    Walks both shapes from the last axis: a run of axes that lie without gaps may be split anew, no other.
+    Walks both shapes from the last axis: a run of axes that lie without gaps may be split anew, no
+    other.
     """
     if layout.contiguous:
         return Layout.of(layout.dtype, layout.device, shape).strides
@@ -77,8 +79,10 @@ def _(input: Tensor, shape: Any) -> tuple[Any, ...]:
     sizes = canonical_sizes("view", shape, input.layout.numel)
     if view_strides(input.layout, sizes) is None:
         raise ShapeError(
-            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-            f"contiguous subspaces): {input.layout.shape} with strides {input.layout.strides} as {sizes}. "
+            "view size is not compatible with input tensor's size and stride (at least one "
+            "dimension spans across two "
+            f"contiguous subspaces): {input.layout.shape} with strides {input.layout.strides} as "
+            f"{sizes}. "
             "Use .reshape(...) instead."
         )
     return (sizes,)
@@ -130,8 +134,10 @@ def _(input: Tensor, dims: Any) -> tuple[Any, ...]:
     ndim = len(input.layout.shape)
     if len(dims) != ndim:
         raise ShapeError(
-            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
-            f"ordering of dimensions i.e. input.dim() = {ndim} is not equal to len(dims) = {len(dims)}"
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the "
+            "length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {ndim} is not equal to len(dims) = "
+            f"{len(dims)}"
         )
     axes = tuple(normalize_axis("permute", dim, ndim) for dim in dims)
     if len(set(axes)) != ndim:
@@ -164,7 +170,8 @@ def _(input: Tensor, sizes: Any) -> tuple[Any, ...]:
     lead = len(wanted) - len(shape)
     if lead < 0:
         raise ShapeError(
-            f"expand: the number of sizes provided ({len(wanted)}) must be greater or equal to the number of "
+            f"expand: the number of sizes provided ({len(wanted)}) must be greater or equal to the "
+            "number of "
             f"dimensions in the tensor ({len(shape)})"
         )
     for i, length in enumerate(shape, lead):
@@ -172,8 +179,10 @@ def _(input: Tensor, sizes: Any) -> tuple[Any, ...]:
             wanted[i] = length
         elif wanted[i] != length and length != 1:
             raise ShapeError(
-                f"The expanded size of the tensor ({wanted[i]}) must match the existing size ({length}) at "
-                f"non-singleton dimension {i}.  Target sizes: {wanted}.  Tensor sizes: {list(shape)}"
+                f"The expanded size of the tensor ({wanted[i]}) must match the existing size "
+                f"({length}) at "
+                f"non-singleton dimension {i}.  Target sizes: {wanted}.  Tensor sizes: "
+                f"{list(shape)}"
             )
     if any(n < 0 for n in wanted):
         raise ShapeError(f"expand: -1 is allowed for existing axes only, got {tuple(wanted)}")
@@ -208,7 +217,11 @@ def _(input: Tensor, dim: Any) -> tuple[Any, ...]:
 
 @squeeze.array
 def _(backend: Any, array: Any, dim: tuple[int, ...]) -> Any:
-    return array[tuple(0 if i in dim else slice(None) for i in range(len(array.shape)))] if dim else array[...]
+    return (
+        array[tuple(0 if i in dim else slice(None) for i in range(len(array.shape)))]
+        if dim
+        else array[...]
+    )
 
 
 @squeeze.vjp("input")
@@ -238,7 +251,9 @@ def _(g: Tensor, dim: int) -> Tensor:
 
 @view_op
 def basic_index(input: Tensor, index: Any) -> Tensor:
-    """Return the view that integers, slices, None and Ellipsis choose: the part of `x[...]` that shares memory."""
+    """Return the view that integers, slices, None and Ellipsis choose: the part of `x[...]` that
+    shares memory.
+    """
 
 
 @basic_index.array

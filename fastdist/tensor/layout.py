@@ -1,4 +1,6 @@
-"""What two tensors may share: dtype, device, shape and strides, interned so that equal layouts are one object."""
+"""What two tensors may share: dtype, device, shape and strides, interned so that equal layouts are
+one object.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,16 @@ from ..core.dtypes import DType, float32, float64
 from ..kernels.cpu.pointwise import SMALL_LIMIT
 
 # Note [Tiny tensors]
-# `layout.tiny` opens the short way through an op: one class test and one identity test, then NumPy. It is true only for
-# what needs no look at the kernel side: CPU, float32 or float64, contiguous, at least one dimension (NumPy turns 0-d
-# results into scalars), and small enough that NumPy beats a threaded loop.
+# `layout.tiny` opens the short way through an op: one class test and one identity test, then NumPy.
+# It is true only for what needs no look at the kernel side: CPU, float32 or float64, contiguous, at
+# least one dimension (NumPy turns 0-d results into scalars), and small enough that NumPy beats a
+# threaded loop.
 TINY_LIMIT = SMALL_LIMIT
 
 Shape = tuple[int, ...]
 
-# Plans found between two layouts are kept on the first of them. A program that meets ever new shapes would fill the
-# table for ever, so a full one starts again.
+# Plans found between two layouts are kept on the first of them. A program that meets ever new
+# shapes would fill the table for ever, so a full one starts again.
 _PLANS_PER_LAYOUT = 64
 
 
@@ -81,7 +84,8 @@ class Layout:
         c_order = contiguous_strides(shape)
         contiguous = strides is None or strides == c_order or _same_walk(shape, strides, c_order)
         if contiguous:
-            # One object for all ways to say C order (strides of axes of length 0 or 1 are never walked).
+            # One object for all ways to say C order (strides of axes of length 0 or 1 are never
+            # walked).
             strides = None
         with cls._interned_lock:
             key = (dtype, device, shape, strides)
@@ -115,9 +119,7 @@ class Layout:
 
     def with_dtype(self, dtype: DType) -> Layout:
         """Return the layout of the same geometry with another dtype."""
-        return Layout.of(
-            dtype, self.device, self.shape, None if self.contiguous else self.strides
-        )
+        return Layout.of(dtype, self.device, self.shape, None if self.contiguous else self.strides)
 
     def __repr__(self) -> str:
         walk = "" if self.contiguous else f", strides={self.strides}"

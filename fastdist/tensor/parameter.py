@@ -6,7 +6,9 @@ from .tensor import Tensor
 
 
 class Parameter(Tensor):
-    """A Tensor that a Module registers when it is assigned as an attribute; requires grad unless told otherwise."""
+    """A Tensor that a Module registers when it is assigned as an attribute; requires grad unless
+    told otherwise.
+    """
 
     __slots__ = ()
 

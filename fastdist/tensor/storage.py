@@ -1,38 +1,45 @@
-"""What a tensor and its views share: a version that counts in-place changes, and the list of living views."""
+"""What a tensor and its views share: a version that counts in-place changes, and the list of living
+views.
+"""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 from weakref import ref
 
-if TYPE_CHECKING:
-    from .tensor import Tensor
+
+class HasStorage(Protocol):
+    """What of a Tensor this file knows: tensor.py imports it, not the other way round."""
+
+    storage: Any
 
 
-# Guards every Storage's `views` and the making of a Storage. One for all: it is held for a few list operations, and a
-# lock per Storage would cost each op that saves its output 60 ns. Take no other lock while it is held.
+# Guards every Storage's `views` and the making of a Storage. One for all: it is held for a few list
+# operations, and a lock per Storage would cost each op that saves its output 60 ns. Take no other
+# lock while it is held.
 _storages_lock = threading.Lock()
 
 
 class Storage:
     """Made on demand, when a tensor is viewed, changed in place or saved as an output.
 
-    Thread  any; two threads that change one tensor in place at once have a race of their own making, as in PyTorch
+    Thread  any; two threads that change one tensor in place at once have a race of their own
+            making, as in PyTorch
     """
 
     __slots__ = ("version", "views")
 
     def __init__(self) -> None:
         self.version = 0
-        self.views: list[ref[Tensor]] | None = None
+        self.views: list[ref[Any]] | None = None
 
     def bump(self) -> None:
         """Count one in-place change."""
         with _storages_lock:
             self.version += 1
 
-    def add_view(self, view: Tensor) -> None:
+    def add_view(self, view: Any) -> None:
         """Remember a view that a later in-place op may have to give a new edge."""
         with _storages_lock:
             views = self.views
@@ -40,19 +47,20 @@ class Storage:
                 self.views = [ref(view)]
                 return
             if len(views) >= 16 and len(views) & (len(views) - 1) == 0:
-                # At each power of two the dead leave, so that a loop over slices does not grow the list for ever.
+                # At each power of two the dead leave, so that a loop over slices does not grow the
+                # list for ever.
                 views = self.views = [known for known in views if known() is not None]
             views.append(ref(view))
 
-    def living_views(self) -> list[Tensor]:
+    def living_views(self) -> list[Any]:
         """Return the views that someone still holds, oldest first."""
         with _storages_lock:
             return [view for known in self.views or () if (view := known()) is not None]
 
 
-def storage_of(tensor: Tensor) -> Storage:
+def storage_of(tensor: HasStorage) -> Storage:
     """Return the tensor's Storage, made now if nobody asked before."""
-    storage = tensor.storage
+    storage: Storage | None = tensor.storage
     if storage is None:
         with _storages_lock:
             storage = tensor.storage

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 class Extra:
-    """What few tensors have: a base they are a view of, tangents, a `.grad` without an AccumulateGrad."""
+    """What few tensors have: a base they are a view of, tangents, a `.grad` without an
+    AccumulateGrad.
+    """
 
     __slots__ = ("base", "frozen", "grad", "made_in_no_grad", "name", "replay", "tangents")
 
@@ -38,11 +40,11 @@ class Extra:
 class Tensor(TensorMethods):
     """A multi-dimensional array of one dtype on one device, with PyTorch's names and rules.
 
-    Made by `fastdist.tensor`, `zeros`, `randn` ...; `Tensor()` itself is an empty shell for the ops that fill it: no
-    `__init__` runs, because making a result is on the path of every call.
+    Made by `fastdist.tensor`, `zeros`, `randn` ...; `Tensor()` itself is an empty shell for the ops
+    that fill it: no `__init__` runs, because making a result is on the path of every call.
 
-    Note    `array` is the backend's raw array, `layout` its interned facts, `edge` None (no gradient wanted), an
-            AccumulateGrad (a leaf), a Node, or an Edge (one output of several)
+    Note    `array` is the backend's raw array, `layout` its interned facts, `edge` None (no
+            gradient wanted), an AccumulateGrad (a leaf), a Node, or an Edge (one output of several)
     """
 
     __slots__ = ("__weakref__", "array", "edge", "extra", "layout", "storage")
@@ -180,7 +182,8 @@ class Tensor(TensorMethods):
         return format(self.item(), spec) if spec and not self.layout.shape else str(self)
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
-        """Return the elements as NumPy sees them: the same memory on the CPU, a copy from other devices.
+        """Return the elements as NumPy sees them: the same memory on the CPU, a copy from other
+        devices.
 
         Thread  waits until the device has computed them
         """

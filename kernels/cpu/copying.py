@@ -19,6 +19,8 @@ def cast(x: Array, out: Array) -> None:
 
 @silent
 def place(x: Array, out: Array, index: Any) -> None:
-    """Write x into out[index] and zero everywhere else. index holds integers, slices, None and Ellipsis."""
+    """Write x into out[index] and zero everywhere else. index holds integers, slices, None and
+    Ellipsis.
+    """
     out.fill(0)
     out[index] = x

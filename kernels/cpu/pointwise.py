@@ -6,19 +6,26 @@ never at what happens to be compiled, so that a result does not depend on what r
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from fastdist.core.scalar import Body
 
-from .numpy_pointwise import into_function, small_function
+from .numpy_pointwise import fold, into_function, small_function
+from .silence import silent
+
+if TYPE_CHECKING:
+    from .compiler import Loop
 
 Array = Any
 
 SMALL_LIMIT: Final = 4096
 _HALF: Final = np.dtype(np.float16)
+# Held while Numba compiles; Numba's own lock is taken inside it.
+_compile_lock = threading.Lock()
 
 
 class PointwiseKernel:
@@ -28,18 +35,72 @@ class PointwiseKernel:
     Note    `small(*arrays)` is the NumPy side with a fresh result, for the eager path
     """
 
-    __slots__ = ("_into", "_one_step", "small")
+    __slots__ = ("_body", "_into", "_loops", "_one_step", "_tree", "small")
 
     def __init__(self, body: Body) -> None:
+        self._body = body
+        self._tree = fold(body.tree)
         self.small: Callable[..., Array] = small_function(body)
         self._into = into_function(body)
         self._one_step = isinstance(self.small, np.ufunc)
+        # By dtypes; None where NumPy computes them at any size.
+        self._loops: dict[tuple[int, ...], Loop | None] = {}
 
     def run(self, arrays: Sequence[Array], out: Array) -> None:
-        """Write the body of arrays, which broadcast to out, into out."""
+        """Write the body of arrays, which broadcast to out, into out.
+
+        Note    inputs may overlap out in any way; float16 is computed in float32 and rounded once
+        """
+        if out.size <= SMALL_LIMIT:
+            self.run_small(arrays, out)
+        else:
+            self.run_large(arrays, out)
+
+    def run_small(self, arrays: Sequence[Array], out: Array) -> None:
+        """Do what run does, with NumPy."""
         if not self._one_step:
             arrays = [a.astype(np.float32) if a.dtype == _HALF else a for a in arrays]
         self._into(out, *arrays)
+
+    def run_large(self, arrays: Sequence[Array], out: Array) -> None:
+        """Do what run does, with Numba where it knows the body in these dtypes."""
+        key = tuple([array.dtype.num for array in (*arrays, out)])
+        try:
+            loop = self._loops[key]
+        except KeyError:
+            if _HALF in [array.dtype for array in (*arrays, out)]:
+                self._run_half(arrays, out)
+                return
+            loop = self._compile(key, [array.dtype for array in arrays], out.dtype)
+        if loop is None:
+            self.run_small(arrays, out)
+        else:
+            from .launch import launch
+
+            launch(loop, (*arrays, out))
+
+    def _run_half(self, arrays: Sequence[Array], out: Array) -> None:
+        wide = [array.astype(np.float32) if array.dtype == _HALF else array for array in arrays]
+        result = np.empty(out.shape, np.float32) if out.dtype == _HALF else out
+        self.run_large(wide, result)
+        if result is not out:
+            _copy(out, result)
+
+    def _compile(self, key: tuple[int, ...], dtypes: Sequence[Any], out_dtype: Any) -> Loop | None:
+        from .numba_pointwise import can_compile, compile_loop
+
+        with _compile_lock:
+            if key not in self._loops:
+                names = self._body.names
+                known = dtypes and can_compile(self._tree, dtypes)
+                loop = compile_loop(self._tree, names, dtypes, out_dtype) if known else None
+                self._loops[key] = loop
+            return self._loops[key]
+
+
+@silent
+def _copy(out: Array, result: Array) -> None:
+    np.copyto(out, result, casting="unsafe")
 
 
 def kernel_for(body: Body) -> PointwiseKernel:

@@ -13,7 +13,8 @@ Array = np.ndarray[Any, Any]
 
 @silent
 def matmul(x: Array, y: Array, out: Array) -> None:
-    """Write x @ y into out; batch axes broadcast. Shapes (..., n, k), (..., k, m) -> (..., n, m), one dtype.
+    """Write x @ y into out; batch axes broadcast. Shapes (..., n, k), (..., k, m) -> (..., n, m),
+    one dtype.
 
     float16 multiplies and adds in float32 and rounds once.
     """

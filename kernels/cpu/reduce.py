@@ -16,8 +16,8 @@ Axes = tuple[int, ...]
 def sum(x: Array, out: Array, axes: Axes) -> None:
     """Write the sums of x over axes into out, whose shape is x's without them.
 
-    Adds in out's dtype, pairwise along contiguous axes (NumPy's order, the same for any number of threads).
-    float16 adds in float32.
+    Adds in out's dtype, pairwise along contiguous axes (NumPy's order, the same for any number of
+    threads). float16 adds in float32.
     """
     if x.dtype == np.float16:
         # copyto with C's cast: a sum beyond float16 is inf, as it is everywhere else.

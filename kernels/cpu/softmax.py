@@ -13,9 +13,11 @@ Array = np.ndarray[Any, Any]
 
 @silent
 def log_softmax(x: Array, out: Array, axis: int) -> None:
-    """Write x - log(sum(exp(x))) along axis into out, shifted by the maximum so that nothing overflows.
+    """Write x - log(sum(exp(x))) along axis into out, shifted by the maximum so that nothing
+    overflows.
 
-    A row with NaN, or with +inf, gives NaN, as in PyTorch; -inf entries give -inf. float16 computes in float32.
+    A row with NaN, or with +inf, gives NaN, as in PyTorch; -inf entries give -inf. float16 computes
+    in float32.
     """
     if x.ndim == 0:
         out[...] = np.where(np.isfinite(x), 0.0, np.nan)
@@ -29,3 +31,26 @@ def log_softmax(x: Array, out: Array, axis: int) -> None:
         return
     np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True), out=out)
     np.subtract(out, np.log(np.add.reduce(np.exp(out), axis=axis, keepdims=True)), out=out)
+
+
+@silent
+def softmax(x: Array, out: Array, axis: int) -> None:
+    """Write exp(x) / sum(exp(x)) along axis into out, shifted by the maximum so that nothing
+    overflows.
+
+    A row with NaN, or with +inf, gives NaN, as in PyTorch; so does one of nothing but -inf. float16
+    computes in float32.
+    """
+    if x.ndim == 0:
+        out[...] = np.where(np.isfinite(x), 1.0, np.nan)
+        return
+    if x.dtype == np.float16:
+        wide = np.empty(x.shape, np.float32)
+        softmax(x.astype(np.float32), wide, axis)
+        np.copyto(out, wide, casting="unsafe")
+        return
+    if x.shape[axis] == 0:
+        return
+    np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True), out=out)
+    np.exp(out, out=out)
+    np.divide(out, np.add.reduce(out, axis=axis, keepdims=True), out=out)

@@ -159,3 +159,7 @@ def erfinv(x: float) -> float:
         step = residual / (1.1283791670955126 * math.exp(-y * y))
         y -= step / (1.0 + y * step)
     return y
+
+
+# What vector_math has Numba compile, each after what it calls.
+COMPILED = (lgamma, _polynomial, digamma, _hurwitz_zeta, polygamma, erfinv)
