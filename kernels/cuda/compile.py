@@ -9,7 +9,8 @@ from typing import Final
 OPTIONS: Final = ("--std=c++17",)
 """What NVRTC is told for every text. No fast-math: it loses NaN and infinities."""
 
-CHECKED_ARCHITECTURES: Final = ("sm_80", "sm_90")
+ARCHITECTURES: Final = ("sm_80", "sm_90")
+"""For which the tests compile every text."""
 
 
 def compile_text(source: str, architecture: str = "sm_90", name: str = "kernel.cu") -> bytes:
@@ -28,9 +29,12 @@ def compile_text(source: str, architecture: str = "sm_90", name: str = "kernel.c
 @functools.cache
 def header_options() -> tuple[str, ...]:
     """Return the options that let NVRTC find cuda_fp16.h: in NVIDIA's wheels, or in a toolkit."""
-    from cuda.pathfinder import find_nvidia_header_directory
-
-    folder = find_nvidia_header_directory("cudart")
-    if folder is None and (root := os.environ.get("CUDA_PATH")):
-        folder = os.path.join(root, "include")
+    try:
+        from cuda.pathfinder import find_nvidia_header_directory
+    except ModuleNotFoundError:  # comes with CuPy 14
+        folder = None
+    else:
+        folder = find_nvidia_header_directory("cudart")
+    if folder is None and (toolkit := os.environ.get("CUDA_PATH")):
+        folder = os.path.join(toolkit, "include")
     return () if folder is None else (f"-I{folder}",)

@@ -84,6 +84,8 @@ def launch(launches: Sequence[Launch]) -> None:
 
     Thread  any; does not wait for the device
     """
+    if not launches:
+        return
     import cupy
 
     arrays = [arg for step in launches for arg in step.args if isinstance(arg, cupy.ndarray)]

@@ -1,10 +1,11 @@
 // digamma and polygamma: primitives that the CUDA library lacks. Computed in double, rounded once.
+// Not inlined: unrolled packs of them take NVRTC ten seconds.
 
 namespace scalar {
 
 // Sum over k >= 0 of 1 / (q + k)^s for q > 0 and s > 1, by Euler and Maclaurin (Abramowitz and
 // Stegun 23.1.30): terms as they are until q outgrows s, then the integral and six corrections.
-__device__ double hurwitz_zeta(double s, double q) {
+__device__ __noinline__ double hurwitz_zeta(double s, double q) {
     const double corrections[] = {1.0 / 12,       -1.0 / 720,     1.0 / 30240,
                                   -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000.0};
     if (q == infinity<double>()) return 0;
@@ -22,7 +23,7 @@ __device__ double hurwitz_zeta(double s, double q) {
 }
 
 // Recurrence up to 10, Stirling's series beyond it, reflection below 0 (Abramowitz and Stegun 6.3).
-__device__ double digamma_of(double x) {
+__device__ __noinline__ double digamma_of(double x) {
     if (x == 0) return ::copysign(infinity<double>(), -x);
     double total = 0;
     if (x < 0) {
@@ -42,7 +43,7 @@ __device__ double digamma_of(double x) {
 
 // (-1)^(n+1) n! zeta(n + 1, x). Below 0 the sum over all integers is told from the fraction of x,
 // and what stands on the other side of x is taken off, so that no loop is as long as x.
-__device__ double polygamma_of(double n, double x) {
+__device__ __noinline__ double polygamma_of(double n, double x) {
     if (n == 0) return digamma_of(x);
     const double fraction = x - ::floor(x);
     if (!(n > 0 && n < 170) || n != ::floor(n) || x == -infinity<double>() || x != x)

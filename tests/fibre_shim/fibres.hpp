@@ -9,6 +9,7 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __noinline__
 // One section holds every shared variable of the text; the linker names its two ends.
 #define __shared__ static __attribute__((section("shared_memory"), used))
 
