@@ -1,16 +1,25 @@
-"""fastdist: distributed automatic differentiation with PyTorch's names, on NumPy, Numba, CuPy and ZeroMQ."""
+"""Distributed automatic differentiation with PyTorch's names, on NumPy, Numba, CuPy and ZeroMQ.
+
+`import fastdist as torch` runs a PyTorch script as far as the names go. The ops are here at once;
+`nn`, `optim`, `autograd`, `distributed` and the other rooms are imported when they are first named.
+"""
 
 from __future__ import annotations
 
+import importlib as _importlib
 import os as _os
+from typing import Any as _Any
 
-__version__ = "0.1.0"
+from .core.version import __version__ as __version__
 
-# The kernels live in the top-level folder kernels/ and are imported as fastdist.kernels; a wheel holds them inside the
-# package, an uninstalled or editable checkout has them beside it.
-_beside = _os.path.dirname(_os.path.dirname(_os.path.abspath(__file__)))
-if _os.path.isfile(_os.path.join(_beside, "kernels", "__init__.py")) and _beside not in __path__:
-    # Appended last: only `kernels` is looked for there, for everything else the package itself comes first.
+# The kernels live in the top-level folder kernels/ and are imported as fastdist.kernels. A wheel
+# holds them inside the package; an uninstalled or editable checkout has them beside it.
+_here = _os.path.dirname(_os.path.abspath(__file__))
+_beside = _os.path.dirname(_here)
+if not _os.path.isdir(_os.path.join(_here, "kernels")) and _os.path.isfile(
+    _os.path.join(_beside, "kernels", "__init__.py")
+):
+    # Appended last: only `kernels` is looked for there, for all else the package comes first.
     __path__.append(_beside)
 
 # First of all: OpenBLAS reads its core type when NumPy loads it.
@@ -24,9 +33,51 @@ from .core.dtypes import float16, float32, float64, int8, int16, int32, int64, u
 from .dispatch.promotion import get_default_dtype, set_default_dtype
 from .graph.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .namespace.load import NAMES as _NAMES
-from .tensor.parameter import Parameter as _Parameter
+from .tensor.printing import set_printoptions
 from .tensor.tensor import Size, Tensor
 
 globals().update(_NAMES)
 double, float, half = float64, float32, float16
 long, int, short = int64, int32, int16
+
+_ROOMS = frozenset({"autograd", "data", "distributed", "futures", "info", "nn", "optim", "testing"})
+__all__ = [
+    "Size",
+    "Tensor",
+    "bool",
+    "device",
+    "double",
+    "enable_grad",
+    "float",
+    "float16",
+    "float32",
+    "float64",
+    "get_default_dtype",
+    "half",
+    "int",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "is_grad_enabled",
+    "long",
+    "no_grad",
+    "set_default_dtype",
+    "set_grad_enabled",
+    "set_printoptions",
+    "short",
+    "uint8",
+]
+__all__ += sorted(_NAMES)
+
+
+def __getattr__(name: str) -> _Any:
+    """Import a room when it is first named."""
+    if name in _ROOMS:
+        return _importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return the names of all ops and rooms."""
+    return sorted({*globals(), *_ROOMS})

@@ -1,0 +1,134 @@
+"""The eager call path: tiny ops, a chain of Nodes, an MLP step, and the time of the import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from bench.harness import Case, Row, Stopwatch, compare, peer_torch, stopwatch
+
+TINY = {"add": "x + y", "mul": "x * y", "sum": "x.sum()", "matmul": "x @ y"}
+IMPORT_LIMIT_S = 0.25
+
+
+def run(rounds: int) -> list[Row]:
+    """Compare tiny ops with and without grad, a chain, and an MLP step; ours beside torch."""
+    import fastdist
+
+    torch = peer_torch()
+    cases = [*tiny_cases(fastdist, torch), chain_case(fastdist, torch), mlp_case(fastdist, torch)]
+    return [*compare(cases, rounds), import_row()]
+
+
+def tiny_cases(fastdist: Any, torch: Any) -> list[Case]:
+    """Return 8x8 float32 ops: one call, result dropped; with grad all operands require it."""
+    cases = []
+    for grad, target in ((False, 0.65), (True, 0.6)):
+        for name, statement in TINY.items():
+            ours = stopwatch(statement, **_operands(fastdist, grad))
+            peer = stopwatch(statement, **_operands(torch, grad)) if torch else None
+            title = f"{name} 8x8, {'with' if grad else 'without'} grad"
+            cases.append(Case(title, ours, peer, target))
+    return cases
+
+
+def _operands(library: Any, grad: bool) -> dict[str, Any]:
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    return {
+        name: library.tensor(rng.random((8, 8), dtype=np.float32), requires_grad=grad)
+        for name in ("x", "y")
+    }
+
+
+def chain_case(fastdist: Any, torch: Any) -> Case:
+    """Return y = y * a + b a hundred times on 8x8, sum, backward; per Node."""
+
+    def chain(library: Any) -> Stopwatch:
+        operands = _operands(library, True)
+        a, b = operands["x"], operands["y"]
+
+        def work() -> None:
+            y = a
+            for _ in range(100):
+                y = y * a + b
+            y.sum().backward()
+
+        return stopwatch(work)
+
+    peer = chain(torch) if torch else None
+    return Case(
+        "chain of 200 Nodes, forward and backward", chain(fastdist), peer, 0.65, parts=200
+    )
+
+
+def mlp_case(fastdist: Any, torch: Any) -> Case:
+    """Return MLP 784-256-256-10, batch 64: forward, cross-entropy, backward, no optimiser."""
+    from fastdist.core.blas import openblas_core
+
+    core = openblas_core() or "unknown core"
+    target = 0.75 if core in ("SkylakeX", "Cooperlake", "SapphireRapids", "Zen") else 1.0
+    ours = stopwatch(mlp_step(fastdist, fastdist.nn.functional.cross_entropy))
+    peer = (
+        stopwatch(mlp_step(torch, torch.nn.functional.cross_entropy)) if torch is not None else None
+    )
+    return Case(f"MLP 784-256-256-10, batch 64 ({core})", ours, peer, target)
+
+
+def mlp_step(library: Any, cross_entropy: Callable[..., Any]) -> Callable[[], None]:
+    """Return one step of the MLP for a library."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+
+    def leaf(*shape: int) -> Any:
+        values = (rng.standard_normal(shape) * 0.05).astype(np.float32)
+        return library.tensor(values, requires_grad=True)
+
+    x = library.tensor(rng.standard_normal((64, 784)).astype(np.float32))
+    labels = library.tensor(rng.integers(0, 10, 64))
+    weights = [leaf(784, 256), leaf(256, 256), leaf(256, 10)]
+    biases = [leaf(256), leaf(256), leaf(10)]
+
+    def step() -> None:
+        h = (x @ weights[0] + biases[0]).relu()
+        h = (h @ weights[1] + biases[1]).relu()
+        loss = cross_entropy(h @ weights[2] + biases[2], labels)
+        for leaf in (*weights, *biases):
+            leaf.grad = None
+        loss.backward()
+
+    return step
+
+
+def import_row() -> Row:
+    """Return the time of `import fastdist` in a warm process, less that of a bare interpreter.
+
+    The ratio is to the limit of 0.25 s, so that a miss shows as one.
+    """
+    ours = _process_stopwatch("import fastdist")
+    bare = _process_stopwatch("pass")
+    ours(1)
+
+    def difference(n: int) -> float:
+        return ours(n) - bare(n)
+
+    def limit(n: int) -> float:
+        return IMPORT_LIMIT_S * n
+
+    case = Case("import fastdist (peer: the limit of 0.25 s)", difference, limit, 1.0, number=1)
+    return compare([case], 10)[0]
+
+
+def _process_stopwatch(code: str) -> Stopwatch:
+    def watch(n: int) -> float:
+        start = time.perf_counter()
+        for _ in range(n):
+            subprocess.run([sys.executable, "-c", code], check=True)
+        return time.perf_counter() - start
+
+    return watch
