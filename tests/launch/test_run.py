@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import fastdist
+
 _PIDS = """
     import os, signal
     print("pid of", os.environ["RANK"], "is", os.getpid())
@@ -217,6 +219,26 @@ def test_an_ending_signal_ends_all_within_two_seconds_and_leaves_nothing(
     assert b"Traceback" not in run.err
     assert f"ended by {number.name}" in run.err.decode()
     assert list(tmp_path.glob("fastdist-*")) == []
+
+
+def test_socket_files_of_a_killed_worker_go_with_the_job(start_run: Any) -> None:
+    run = start_run(
+        """
+        import os, signal
+        from fastdist.distributed.sockets import ipc_endpoint
+        path = ipc_endpoint("router").removeprefix("ipc://")
+        open(path, "w").close()
+        print("path", path)
+        print("pid is", os.getpid())
+        signal.pause()
+        """,
+        environment={"PYTHONPATH": str(Path(fastdist.__file__).parents[1])},
+    )
+    os.kill(run.number_after("pid is"), signal.SIGKILL)
+    path = run.out.decode().split("path ")[1].split()[0]
+    assert os.path.exists(path)
+    assert run.end(5.0) == 128 + signal.SIGKILL
+    assert not os.path.exists(path)
 
 
 def test_a_frozen_worker_does_not_hold_up_a_ctrl_c(

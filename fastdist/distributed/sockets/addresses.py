@@ -54,12 +54,10 @@ def runtime_directory() -> str:
     """Return this user's directory for fastdist's private files, 0700; make it if need be.
 
     Raises  AuthenticationError if what is there belongs to someone else or is open to others
+    Note    a launcher gives its workers one of their own, which goes with the job even if they are
+            killed: FASTDIST_RUNTIME_DIR
     """
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    if base and os.path.isdir(base) and os.access(base, os.W_OK):
-        path = os.path.join(base, "fastdist")
-    else:
-        path = os.path.join(tempfile.gettempdir(), f"fastdist-{os.getuid()}")
+    path = os.environ.get("FASTDIST_RUNTIME_DIR") or _default_runtime_directory()
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
@@ -76,6 +74,13 @@ def runtime_directory() -> str:
             "remove it, or set XDG_RUNTIME_DIR to a directory of your own"
         )
     return path
+
+
+def _default_runtime_directory() -> str:
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    if base and os.path.isdir(base) and os.access(base, os.W_OK):
+        return os.path.join(base, "fastdist")
+    return os.path.join(tempfile.gettempdir(), f"fastdist-{os.getuid()}")
 
 
 def ipc_directory() -> str:
