@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 # Chosen to differ in lightness as well as in hue (Okabe and Ito), on white and on near black.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#8b949e", "#cc79a7", "#e69f00")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a8b0b9", "#cc79a7", "#e69f00")
 _STYLE = """
   .ground { fill: #ffffff } .ink { fill: #1f2328 } .faint { fill: #59636e }
   .grid { stroke: #d1d9e0; stroke-width: 1 } .axis { stroke: #59636e; stroke-width: 1 }
@@ -55,9 +55,11 @@ class Canvas:
 
     def curve(self, points: Sequence[tuple[float, float]], colour: str, name: str) -> None:
         """Join points by lines."""
+        # Where the points lie close, a thick line would fill the space between them.
+        width = 2 if len(points) <= 300 else 1
         joined = " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
         self._shapes.append(
-            f'<polyline points="{joined}" fill="none" stroke="{colour}" stroke-width="2" '
+            f'<polyline points="{joined}" fill="none" stroke="{colour}" stroke-width="{width}" '
             f'stroke-linejoin="round"><title>{escape(name)}</title></polyline>'
         )
 

@@ -25,7 +25,7 @@ class Range(NamedTuple):
 def time_line(ranges: Sequence[Range], *, kinds: Sequence[str], title: str) -> str:
     """Draw a row a worker, in the order in which they first occur; time starts at 0.
 
-    Later ranges of a worker lie above its earlier ones, so what lasts inside another stays visible.
+    What begins later lies above, so a range inside another one stays visible.
     Raises  ValueError if there is nothing to draw, or a kind is not among kinds
     """
     if not ranges:
@@ -42,7 +42,7 @@ def time_line(ranges: Sequence[Range], *, kinds: Sequence[str], title: str) -> s
     for row, worker in enumerate(workers):
         canvas.write(_LEFT - 12, _TOP + row * _ROW + 24, worker, style="ink", anchor="end")
     colours = dict(zip(kinds, COLOURS))
-    for entry in ranges:
+    for entry in sorted(ranges, key=lambda entry: entry.start_s):
         left = across.place((entry.start_s - origin) * 1e3)
         right = across.place((entry.end_s - origin) * 1e3)
         top = _TOP + workers.index(entry.worker) * _ROW + (_ROW - _BAR) / 2

@@ -1,0 +1,57 @@
+"""How long a worker spent on what, and when: sums for all of it, ranges for the latest."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fastdist.examples.time_line import Range
+
+_KEPT_RANGES = 256
+
+
+class Stopwatch:
+    """Measures kinds of work by the calendar's clock, which the workers of one machine share.
+
+    Thread  any: a worker computes on whichever thread a call has reached
+    """
+
+    def __init__(self, worker: str) -> None:
+        self._worker = worker
+        self._offset_s = time.time() - time.perf_counter()
+        # Guards the two below it.
+        self._totals_lock = threading.Lock()
+        self._totals: dict[str, float] = {}
+        self._ranges: deque[Range] = deque(maxlen=_KEPT_RANGES)
+
+    @contextmanager
+    def measure(self, kind: str) -> Iterator[None]:
+        """Count the time that a block takes."""
+        start = self.now()
+        try:
+            yield
+        finally:
+            self.add(kind, start, self.now())
+
+    def now(self) -> float:
+        """Return the time in seconds."""
+        return time.perf_counter() + self._offset_s
+
+    def add(self, kind: str, start_s: float, end_s: float) -> None:
+        """Count a range that has been measured otherwise."""
+        with self._totals_lock:
+            self._totals[kind] = self._totals.get(kind, 0.0) + end_s - start_s
+            self._ranges.append(Range(self._worker, kind, start_s, end_s))
+
+    def totals(self) -> dict[str, float]:
+        """Return the seconds spent on each kind."""
+        with self._totals_lock:
+            return dict(self._totals)
+
+    def ranges(self) -> list[Range]:
+        """Return the latest ranges, in the order in which they ended."""
+        with self._totals_lock:
+            return list(self._ranges)

@@ -1,0 +1,87 @@
+"""What the digits job tells at its end, from figures made up here."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from fastdist.examples.digits_summary import (
+    Comparison,
+    Report,
+    Training,
+    broken_promises,
+    summary,
+    write_pictures,
+)
+from fastdist.examples.time_line import Range
+
+_TRAINING = Training(
+    losses=[(1.0, 2.3), (2.0, 1.9)], test_losses=[(2.0, 2.0)], accuracy=0.96, elapsed_s=5.0
+)
+_G = [np.ones((2, 3)), np.zeros(2)]
+_COMPARISON = Comparison(_G, _G, [g + 2e-16 for g in _G], loss=1.5, one_process_loss=1.5)
+
+
+def _report(worker: str, **totals: float) -> Report:
+    return Report(
+        worker=worker,
+        totals=totals,
+        ranges=[Range(worker, kind, 10.0, 10.0 + length) for kind, length in totals.items()],
+        calls=1234,
+        sent_bytes=5_600_000,
+        received_bytes=100_000,
+        resident_bytes=80_000_000,
+        grown_bytes=250_000,
+    )
+
+
+_REPORTS = [
+    _report("trainer", forward=0.1, waiting=4.0),
+    _report("worker1", forward=0.5, backward=1.0, optimiser=0.2),
+    _report("worker2", forward=0.4, backward=0.5, optimiser=0.3),
+]
+
+
+def test_a_good_run_breaks_no_promise() -> None:
+    assert broken_promises(_TRAINING, _COMPARISON) == []
+
+
+def test_a_low_accuracy_breaks_a_promise_unless_the_run_was_shortened() -> None:
+    training = dataclasses.replace(_TRAINING, accuracy=0.94)
+    assert broken_promises(training, _COMPARISON) == ["test accuracy is 94.0%, under 95%"]
+    assert broken_promises(training, _COMPARISON, is_shortened=True) == []
+
+
+@pytest.mark.parametrize("wrong", [1.0 + 1e-9, math.nan])
+def test_other_gradients_break_a_promise(wrong: float) -> None:
+    gradients = [np.full((2, 3), wrong), np.zeros(2)]
+    comparison = dataclasses.replace(_COMPARISON, numpy_gradients=gradients)
+    (broken,) = broken_promises(_TRAINING, comparison)
+    assert broken.startswith("gradients differ from NumPy by ")
+
+
+def test_another_loss_breaks_a_promise() -> None:
+    comparison = dataclasses.replace(_COMPARISON, one_process_loss=1.5 + 1e-7)
+    (broken,) = broken_promises(_TRAINING, comparison)
+    assert broken.startswith("the loss after the first epoch differs from one process by 1.0e-07")
+
+
+def test_the_summary_adds_up() -> None:
+    text = summary(_TRAINING, _COMPARISON, _REPORTS)
+    assert "96.0% of the held-out fifth" in text
+    assert "within 0.0e+00 of one process, 2.2e-16 of NumPy" in text
+    assert "forward 1.0, backward 1.5, optimiser 0.3, waiting 2.2" in text
+    line = "worker2               1,234 calls, 5.6 MB sent, 0.1 MB received, 80 MB of memory"
+    assert f"{line} (+0.2 since step 200)" in text
+
+
+def test_the_pictures_are_written_and_parse(tmp_path: Path) -> None:
+    paths = write_pictures(tmp_path / "new" / "folder", _TRAINING, _REPORTS)
+    assert [path.name for path in paths] == ["loss.svg", "timeline.svg"]
+    for path in paths:
+        ElementTree.fromstring(path.read_text(encoding="utf-8"))
