@@ -68,7 +68,7 @@ __all__ = [
     "short",
     "uint8",
 ]
-__all__ += sorted(_NAMES)
+__all__ += sorted(_NAMES)  # noqa: PLE0605 (the catalogue says its names)
 
 
 def __getattr__(name: str) -> _Any:
