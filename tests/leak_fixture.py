@@ -20,7 +20,12 @@ import pytest
 # How long what is just ending may take; nothing waits that long when all is well.
 PATIENCE_S = 5.0
 # Threads that are started on first use and live as long as the process.
-LASTING_THREADS = ("fastdist-engine-", "fastdist-cpu-continuations", "fastdist-sim-")
+LASTING_THREADS = (
+    "fastdist-engine-",
+    "fastdist-cpu-continuations",
+    "fastdist-cuda-",
+    "fastdist-sim-",
+)
 
 
 class Held(NamedTuple):

@@ -9,6 +9,7 @@ import math
 import os
 import subprocess
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +30,9 @@ _FLAGS: Final = (
 _CACHE: Final = Path(tempfile.gettempdir()) / f"fastdist-fibres-{os.getuid()}"
 # What fibres.cpp fills shared memory with.
 _PATTERN: Final = np.uint64(0x7FF4DEAD7FA4DEAD)
+
+# The fibres of a text live in its globals, and ctypes lets other threads run: one launch at a time.
+_running: Final = threading.Lock()
 
 
 class KernelError(Exception):
@@ -64,9 +68,10 @@ def run_text(
     # What the pointers point to must outlive the call.
     kept = [_by_value(arg) for arg in args]
     pointers = (ctypes.c_void_p * len(kept))(*(each.ctypes.data for each in kept))
-    error = _function(source, name)(
-        pointers, geometry, ctypes.c_size_t(shared_bytes), ctypes.c_ulonglong(seed)
-    )
+    with _running:
+        error = _function(source, name)(
+            pointers, geometry, ctypes.c_size_t(shared_bytes), ctypes.c_ulonglong(seed)
+        )
     if error:
         raise KernelError(error.decode())
 

@@ -1,0 +1,96 @@
+"""Memory of CuPy's pool, held back while streams other than its own still use it."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from fastdist.core.errors import DeviceError, OutOfMemoryError
+
+from .library import cupy
+from .stream import CudaEvent, CudaStream
+
+# Note [Memory on several streams]
+# CuPy's pool gives freed memory to later work of the stream that it was allocated for, at once. A
+# stream that record_stream named may still be reading it then. So each allocation is wrapped: when
+# its last array is gone, events are recorded on the named streams, and the pool gets the memory
+# when they have passed, which every later allocation looks for.
+
+
+class Allocator:
+    """CuPy's pool behind a wrapper; CuPy calls `allocate` for every array.
+
+    Thread  any; a finalizer may come in between anywhere, so nothing here takes a lock
+    """
+
+    def __init__(self, allocate_in_pool: Callable[[int], Any]) -> None:
+        self._allocate_in_pool = allocate_in_pool
+        # append and popleft are atomic.
+        self._limbo: deque[tuple[list[CudaEvent], Any]] = deque()
+
+    def allocate(self, size_bytes: int) -> Any:
+        """Return a pointer to memory of the current device.
+
+        Raises  OutOfMemoryError when waiting for other streams frees too little
+        """
+        self._release(wait=False)
+        out_of_memory = cupy().cuda.memory.OutOfMemoryError
+        try:
+            pointer = self._allocate_in_pool(size_bytes)
+        except out_of_memory:
+            self._release(wait=True)
+            try:
+                pointer = self._allocate_in_pool(size_bytes)
+            except out_of_memory as error:
+                raise OutOfMemoryError(f"cuda: {size_bytes} bytes are wanted: {error}") from error
+        if not size_bytes:
+            return pointer
+        cuda, block = cupy().cuda, _Block(pointer, self._limbo)
+        memory = cuda.UnownedMemory(pointer.ptr, size_bytes, block, pointer.device.id)
+        return cuda.MemoryPointer(memory, 0)
+
+    def _release(self, *, wait: bool) -> None:
+        """Give the pool what no stream uses any more."""
+        for _ in range(len(self._limbo)):
+            try:
+                events, pointer = self._limbo.popleft()
+            except IndexError:
+                return  # another thread was faster
+            for event in events if wait else ():
+                event.synchronize()
+            if not all(event.query() for event in events):
+                self._limbo.append((events, pointer))
+
+
+class _Block:
+    """One allocation, and the streams that may still use it when its last array is gone."""
+
+    __slots__ = ("_limbo", "_pointer", "streams")
+
+    def __init__(self, pointer: Any, limbo: deque[tuple[list[CudaEvent], Any]]) -> None:
+        self._pointer, self._limbo = pointer, limbo
+        self.streams: set[CudaStream] = set()
+
+    def __del__(self) -> None:
+        if self.streams and not sys.is_finalizing():
+            events = [stream.record_event() for stream in self.streams]
+            self._limbo.append((events, self._pointer))
+
+
+def hold_for(array: Any, stream: CudaStream) -> None:
+    """Keep array's memory, when it is freed, until the work that stream has then is done.
+
+    Raises  DeviceError if it was allocated before our allocator was there
+    """
+    if not array.size:
+        return
+    # See Note [Memory on several streams].
+    block = getattr(array.data.mem, "_owner", None)
+    if not isinstance(block, _Block):
+        raise DeviceError(
+            "record_stream: the array's memory was allocated before fastdist's cuda backend was"
+            " loaded; copy it first, or keep it until the stream is done"
+        )
+    block.streams.add(stream)

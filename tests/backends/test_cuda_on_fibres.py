@@ -1,0 +1,119 @@
+"""The cuda backend keeps to what every device keeps to, on a CuPy made of NumPy and fibres."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from fastdist.backends.cuda import CudaBackend, library, load
+from fastdist.core.errors import DeviceError, OutOfMemoryError
+from fastdist.kernels.cuda import launch
+from tests.backends.test_conformance import *  # noqa: F403
+from tests.fibre_shim import cupy
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(cupy, "allocator", list(cupy.allocator))
+    forget_cupy()
+    backend = load()
+    yield backend
+    backend.close()
+    forget_cupy()
+
+
+def forget_cupy() -> None:
+    library.cupy.cache_clear()
+    launch._kernel.cache_clear()
+
+
+def test_products_of_the_backend_are_matmul(backend: CudaBackend) -> None:
+    x, y = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    out = backend.empty((4, 2), np.dtype("float64"), 0).transpose((1, 0))
+    backend.kernel("product.matmul")(backend.from_numpy(x, 0), backend.from_numpy(y, 0), out)
+    assert np.array_equal(backend.to_numpy(out), x @ y)
+
+
+def test_copy_into_crosses_devices(backend: CudaBackend) -> None:
+    source = backend.from_numpy(np.arange(12.0).reshape(3, 4), 1)
+    out = backend.empty((4, 3), np.dtype("float32"), 0)
+    backend.copy_into(out, source.transpose((1, 0)))
+    assert np.array_equal(backend.to_numpy(out), np.arange(12.0).reshape(3, 4).T)
+    assert backend.index_of(source) == 1 and backend.index_of(out) == 0
+
+
+def test_arrays_of_two_devices_do_not_meet_in_a_kernel(backend: CudaBackend) -> None:
+    x, y = (backend.from_numpy(np.zeros(3), index) for index in (0, 1))
+    with pytest.raises(DeviceError, match="but found at least two devices, cuda:0 and cuda:1"):
+        backend.add_into(x, y)
+    with pytest.raises(DeviceError, match="an array of the CPU among arrays of cuda"):
+        backend.add_into(x, np.zeros(3))
+
+
+def test_memory_of_a_recorded_stream_comes_back_when_its_event_has_passed(
+    backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array, free = backend.from_numpy(np.zeros(1000), 0), cupy.Memory.free_bytes
+    backend.record_stream(array[10:20], backend.stream(0))
+    monkeypatch.setattr(cupy.Event, "done", False)
+    del array
+    backend.empty((1,), np.dtype("int8"), 0)
+    assert cupy.Memory.free_bytes == free
+    monkeypatch.setattr(cupy.Event, "done", True)
+    backend.empty((0,), np.dtype("int8"), 0)
+    assert cupy.Memory.free_bytes == free + 8000
+
+
+def test_out_of_memory_waits_for_recorded_streams_before_it_gives_up(
+    backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = backend.from_numpy(np.zeros(1000), 0)
+    backend.record_stream(array, backend.stream(0))
+    monkeypatch.setattr(cupy.Event, "done", False)
+    monkeypatch.setattr(cupy.Memory, "free_bytes", 4000)
+    monkeypatch.setattr(cupy.Event, "synchronize", lambda event: setattr(event, "done", True))
+    del array
+    backend.empty((1000,), np.dtype("float64"), 0)
+    with pytest.raises(OutOfMemoryError, match="cuda: 8000000 bytes are wanted"):
+        backend.empty((10**6,), np.dtype("float64"), 0)
+
+
+def test_a_failing_host_function_is_told_and_the_next_one_runs(
+    backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: told.append(args.exc_value))
+    stream, called = backend.stream(0), threading.Event()
+
+    def fail() -> None:
+        raise ValueError("on purpose")
+
+    stream.launch_host_function(fail)
+    stream.launch_host_function(called.set)
+    assert called.wait(30) and [str(error) for error in told] == ["on purpose"]
+
+
+def test_without_a_driver_the_reason_is_told(
+    backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> int:
+        raise cupy.CUDARuntimeError("cudaErrorNoDevice")
+
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", fail)
+    with pytest.raises(DeviceError, match=r"no NVIDIA driver with a GPU.*cudaErrorNoDevice"):
+        load()
+
+
+def test_without_cupy_the_extra_is_named(
+    backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    forget_cupy()
+    with pytest.raises(DeviceError, match=r"pip install 'fastdist\[cuda12\]'"):
+        load()
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
