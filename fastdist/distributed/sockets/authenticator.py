@@ -82,8 +82,9 @@ class _Handler:
                 while has_message(self._socket):
                     answer(self._socket)
         finally:
-            # Closed here, in the thread that used it; the address is free again before stop()
-            # returns.
+            # close() alone would free the address some time later, on a thread of libzmq's, and the
+            # next handler could not have it.
+            self._socket.unbind(ZAP_ENDPOINT)
             self._socket.close()
 
 

@@ -28,7 +28,6 @@ _GRACE_S = 0.5
 # accident. libzmq tries again after _RECONNECT_MS to _RECONNECT_MAX_MS, so this takes under 1 s.
 _HANDSHAKE_TRIES = 3
 _RECONNECT_MS, _RECONNECT_MAX_MS = 50, 200
-_HANDSHAKE_FAILURES = (monitor.HANDSHAKE_FAILED, monitor.MISMATCHED, monitor.REFUSED)
 
 _request_ids = itertools.count(1)
 
@@ -83,14 +82,24 @@ class Connection:
                 return
             elif event.kind == monitor.CONNECTED:
                 state = "something listens there, but does not speak like a store"
-            elif event.kind in _HANDSHAKE_FAILURES:
+            elif event.kind == monitor.HANDSHAKE_FAILED:
                 failures += 1
-                if failures == _HANDSHAKE_TRIES or event.kind != monitor.HANDSHAKE_FAILED:
-                    raise AuthenticationError(
-                        f"the store at {self.endpoint} refused the handshake: the job secret or "
-                        "FASTDIST_JOB_ID given here is not the store's, one end has "
-                        "security='none', or what listens there is no fastdist store"
-                    )
+                state = "who listens there hangs up"
+                if failures == _HANDSHAKE_TRIES:
+                    raise self._refused()
+            elif event.kind in (monitor.MISMATCHED, monitor.REFUSED) or (
+                # A hang-up that no failed handshake announced: it is not ZMTP that is spoken there.
+                # In all three cases libzmq does not try again.
+                event.kind == monitor.DISCONNECTED and failures == 0
+            ):
+                raise self._refused()
+
+    def _refused(self) -> AuthenticationError:
+        return AuthenticationError(
+            f"the store at {self.endpoint} refused the handshake: the job secret or "
+            "FASTDIST_JOB_ID given here is not the store's, one end has security='none', or what "
+            "listens there is no fastdist store"
+        )
 
     def ask(self, op: Op, arguments: list[bytes], timeout_s: float) -> Reply:
         """Send one request and return its answer.

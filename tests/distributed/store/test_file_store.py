@@ -1,0 +1,155 @@
+"""What the store in a file adds to the contract: killed writers, foreign files, its secret."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fastdist.core.errors import AuthenticationError, StoreError
+from fastdist.distributed.store import FileStore
+
+ADDER = """
+import sys
+from fastdist.distributed.store import FileStore
+store = FileStore(sys.argv[1])
+print("ready", flush=True)
+while True:
+    store.add("n", 1)
+    store.append("log", "x" * 1000)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "store")
+
+
+def test_a_killed_writer_harms_nobody(path: str) -> None:
+    adders = [
+        subprocess.Popen([sys.executable, "-c", ADDER, path], stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    with FileStore(path, timeout=20) as store:
+        for adder in adders:
+            assert adder.stdout is not None
+            adder.stdout.readline()
+        before = store.add("n", 0)
+        while store.add("n", 0) < before + 100:
+            pass
+        for adder in adders:
+            adder.kill()
+            adder.communicate(timeout=10)
+        total = store.add("n", 0)
+        assert store.add("n", 1) == total + 1
+        # A killed writer had at most one append to go.
+        assert total - 2 <= len(store.get("log")) // 1000 <= total
+
+
+@pytest.mark.parametrize("torn", [1, 7, 8, 9, 20])
+def test_what_a_killed_writer_left_half_written_is_cut_off(path: str, torn: int) -> None:
+    with FileStore(path) as first:
+        first.set("whole", "kept")
+        size = os.path.getsize(path)
+        first.set("torn", "lost")
+        os.truncate(path, size + torn)
+    with FileStore(path) as second:
+        assert second.check(["whole"]) and not second.check(["torn"])
+        second.set("next", "fine")
+    with FileStore(path) as third:
+        assert third.multi_get(["whole", "next"]) == [b"kept", b"fine"]
+
+
+def test_a_maker_killed_in_the_first_line_harms_nobody(path: str) -> None:
+    Path(path).write_bytes(b"fastdist st")
+    with FileStore(path) as store:
+        store.set("key", "value")
+        assert store.get("key") == b"value"
+
+
+def test_a_damaged_file_is_refused_and_not_cut(path: str) -> None:
+    with FileStore(path) as store:
+        store.set("key", "value")
+    raw = bytearray(Path(path).read_bytes())
+    raw[-1] ^= 1
+    Path(path).write_bytes(raw)
+    with FileStore(path) as store, pytest.raises(StoreError, match="damaged at byte 17"):
+        store.set("other", "value")
+    assert Path(path).read_bytes() == raw
+
+
+@pytest.mark.parametrize("content", [b"my thesis", b"x" * 5000])
+def test_a_foreign_file_is_refused_and_left_alone(path: str, content: bytes) -> None:
+    Path(path).write_bytes(content)
+    with pytest.raises(StoreError, match="not a fastdist store"):
+        FileStore(path)
+    assert Path(path).read_bytes() == content
+
+
+def test_a_folder_that_is_not_there_is_named(path: str) -> None:
+    with pytest.raises(StoreError, match=r"absent/store.*No such file"):
+        FileStore(os.path.join(path, "absent", "store"))
+
+
+def test_a_link_is_not_followed(path: str, tmp_path: Path) -> None:
+    os.symlink(tmp_path / "elsewhere", path)
+    with pytest.raises(StoreError, match="cannot open"):
+        FileStore(path)
+
+
+def test_a_file_that_goes_away_is_noticed(path: str) -> None:
+    with FileStore(path) as store:
+        os.unlink(path)
+        with pytest.raises(StoreError, match="removed or replaced while it was in use"):
+            store.set("key", "value")
+
+
+def test_the_last_of_the_world_removes_the_file(path: str) -> None:
+    stores = [FileStore(path, 3) for _ in range(3)]
+    for store in stores[:2]:
+        store.close()
+        store.close()
+    assert os.path.exists(path)
+    stores[2].close()
+    assert not os.path.exists(path)
+
+
+def test_a_store_without_a_world_keeps_its_file(path: str) -> None:
+    with FileStore(path) as store:
+        store.set("key", "value")
+    with FileStore(path) as store:
+        assert store.get("key") == b"value"
+
+
+def test_all_find_the_same_secret_in_the_file(path: str) -> None:
+    with FileStore(path) as one, FileStore(path) as two:
+        assert one.job_secret == two.job_secret == one.job_secret
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+
+
+def test_a_file_open_to_others_is_closed_before_the_secret_goes_in(path: str) -> None:
+    with FileStore(path) as store:
+        os.chmod(path, 0o666)
+        secret = store.job_secret
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        assert secret.hex() not in repr(store) + repr(secret)
+
+
+def test_a_file_of_another_user_keeps_no_secret(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FileStore(path) as store:
+        monkeypatch.setattr(os, "getuid", lambda: os.stat(path).st_uid + 1)
+        with pytest.raises(AuthenticationError, match="cannot keep a secret"):
+            _ = store.job_secret
+
+
+def test_a_given_secret_does_not_go_into_the_file(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FASTDIST_JOB_SECRET", "cd" * 32)
+    with FileStore(path) as store:
+        assert store.job_secret.hex() == "cd" * 32
+        assert os.path.getsize(path) == len("fastdist store 1\n")

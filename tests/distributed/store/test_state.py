@@ -1,0 +1,87 @@
+"""The pure dictionary: what is due when, and that what nobody waits for is forgotten."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from fastdist.distributed.store.state import Answer, Op, Request, Status, StoreState
+
+
+def ask(
+    state: StoreState, op: Op, *arguments: bytes, owner: str = "me", deadline: float = math.inf
+) -> list[Answer]:
+    return state.submit(Request(op, list(arguments), owner, deadline), now=0.0)
+
+
+def test_a_parked_request_is_answered_by_the_one_that_sets_its_key() -> None:
+    state = StoreState()
+    assert ask(state, Op.GET, b"k", owner="early") == []
+    assert ask(state, Op.SET, b"k", b"v", owner="late") == [
+        Answer("late", Status.OK, []),
+        Answer("early", Status.OK, [b"v"]),
+    ]
+
+
+def test_expire_answers_only_what_is_due_and_tells_when_to_come_again() -> None:
+    state = StoreState()
+    ask(state, Op.WAIT, b"a", owner="first", deadline=1.0)
+    ask(state, Op.WAIT, b"b", owner="second", deadline=2.0)
+    assert state.next_deadline() == 1.0
+    assert state.expire(1.5) == [Answer("first", Status.TIMED_OUT, [b"a"])]
+    assert state.next_deadline() == 2.0
+
+
+def test_an_answered_request_does_not_expire() -> None:
+    state = StoreState()
+    ask(state, Op.WAIT, b"a", deadline=1.0)
+    ask(state, Op.SET, b"a", b"")
+    assert state.next_deadline() is None
+    assert state.expire(5.0) == []
+
+
+@pytest.mark.parametrize("op", [Op.GET, Op.WAIT])
+def test_nothing_is_kept_of_requests_that_are_over(op: Op) -> None:
+    state = StoreState()
+    ask(state, op, b"a", b"b", b"a", deadline=1.0)
+    ask(state, op, b"a", b"b", deadline=math.inf)
+    state.expire(2.0)
+    ask(state, Op.SET, b"a", b"", b"b", b"")
+    assert state._parked == {}
+
+
+def test_a_member_that_gave_up_waiting_is_not_told_twice() -> None:
+    state = StoreState()
+    ask(state, Op.JOIN, b"g", b"0", b"2", b"v", owner="early", deadline=1.0)
+    assert state.expire(1.0) == [Answer("early", Status.TIMED_OUT, [b"1"])]
+    answers = ask(state, Op.JOIN, b"g", b"1", b"2", b"w", owner="late")
+    assert answers == [Answer("late", Status.OK, [b"v", b"w"])]
+
+
+def test_a_watcher_that_went_away_is_told_no_more() -> None:
+    state = StoreState()
+    ask(state, Op.WATCH, b"", owner="watcher")
+    state.unwatch(state.watchers())
+    assert ask(state, Op.SET, b"k", b"v") == [Answer("me", Status.OK, [])]
+
+
+def test_requests_of_nobody_change_the_dictionary_without_answers() -> None:
+    state = StoreState()
+    for op, arguments in (
+        (Op.SET, [b"k", b"1"]),
+        (Op.ADD, [b"k", b"2"]),
+        (Op.ADD, [b"k", b"no number"]),
+        (Op.JOIN, [b"g", b"0", b"2", b"v"]),
+    ):
+        assert state.submit(Request(op, arguments, None, math.inf), 0.0) == []
+    assert ask(state, Op.GET, b"k") == [Answer("me", Status.OK, [b"3"])]
+    assert ask(state, Op.JOIN, b"g", b"1", b"2", b"w") == [Answer("me", Status.OK, [b"v", b"w"])]
+
+
+def test_anonymous_members_take_the_free_places_and_no_more() -> None:
+    state = StoreState()
+    ask(state, Op.JOIN, b"g", b"1", b"2", b"b")
+    assert ask(state, Op.JOIN, b"g", b"-1", b"2", b"a")[0].frames == [b"a", b"b"]
+    (answer,) = ask(state, Op.JOIN, b"g", b"-1", b"2", b"c")
+    assert answer.status is Status.REFUSED and b"all 2 places are taken" in answer.frames[0]

@@ -1,0 +1,376 @@
+"""What the served store adds to the contract: who gets in, and what strangers and deaths do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import zmq
+
+from fastdist.core.errors import AuthenticationError, FastdistError, StoreError, StoreTimeoutError
+from fastdist.distributed.sockets import (
+    JobSecret,
+    NoSecurity,
+    connect,
+    free_port,
+    make_socket,
+    open_socket_names,
+    runtime_directory,
+    tcp_endpoint,
+)
+from fastdist.distributed.sockets import security as security_module
+from fastdist.distributed.sockets.published_secret import publish_secret
+from fastdist.distributed.store import TCPStore, host_store
+from fastdist.distributed.store.access import client_security
+from fastdist.distributed.store.state import Op, Status
+from fastdist.distributed.store.wire import Question, pack_question, unpack_reply
+
+
+@pytest.fixture
+def served() -> Iterator[TCPStore]:
+    store, _ = host_store(timeout=10)
+    yield store
+    store.close()
+
+
+def assert_serves(store: TCPStore) -> None:
+    with TCPStore("127.0.0.1", store.port, timeout=10, secret=store.job_secret) as client:
+        client.set("alive", "yes")
+        assert client.get("alive") == b"yes"
+
+
+def test_a_wrong_secret_is_refused_within_two_seconds(served: TCPStore) -> None:
+    started = time.monotonic()
+    with pytest.raises(AuthenticationError, match="job secret"):
+        TCPStore("127.0.0.1", served.port, secret=JobSecret.generate())
+    assert time.monotonic() - started < 2
+    assert_serves(served)
+
+
+def test_another_job_id_is_refused(served: TCPStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = served.job_secret
+    monkeypatch.setenv("FASTDIST_JOB_ID", "another job")
+    with pytest.raises(AuthenticationError, match="FASTDIST_JOB_ID"):
+        TCPStore("127.0.0.1", served.port, secret=secret)
+
+
+def test_a_plain_client_is_refused_by_a_secured_store(served: TCPStore) -> None:
+    with pytest.raises(AuthenticationError, match="security='none'"):
+        TCPStore("127.0.0.1", served.port, security="none", timeout=5)
+
+
+def test_a_secured_client_is_told_that_the_store_is_plain() -> None:
+    plain, port = host_store(security="none")
+    with plain, pytest.raises(AuthenticationError, match="security='none'"):
+        TCPStore("127.0.0.1", port, secret=JobSecret.generate(), timeout=5)
+
+
+def test_two_seconds_suffice_to_refuse_something_that_is_no_store() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        answers = threading.Thread(target=answer_like_http, args=(other,))
+        answers.start()
+        started = time.monotonic()
+        with pytest.raises(AuthenticationError, match="no fastdist store"):
+            TCPStore("127.0.0.1", other.getsockname()[1], secret=JobSecret.generate())
+        assert time.monotonic() - started < 2
+        answers.join()
+
+
+def answer_like_http(server: socket.socket) -> None:
+    server.settimeout(10)
+    peer, _ = server.accept()
+    with peer:
+        peer.settimeout(10)
+        peer.recv(1024)
+        peer.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+
+
+def test_nobody_there_names_the_address_and_keeps_the_time() -> None:
+    port = free_port()
+    started = time.monotonic()
+    with pytest.raises(StoreTimeoutError, match=f":{port} in time: nothing answers"):
+        TCPStore("127.0.0.1", port, timeout=0.2, secret=JobSecret.generate())
+    assert 0.19 < time.monotonic() - started < 0.6
+
+
+def test_a_silent_listener_is_told_from_an_empty_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(StoreTimeoutError, match="something listens there, but does not speak"):
+            TCPStore("127.0.0.1", port, timeout=0.3, secret=JobSecret.generate())
+
+
+def test_a_client_may_come_before_the_store() -> None:
+    port = free_port()
+    with ThreadPoolExecutor(1) as pool:
+        early = pool.submit(TCPStore, "127.0.0.1", port, timeout=10)
+        with host_store(port=port)[0] as served, early.result(10) as client:
+            client.set("key", "value")
+            assert served.get("key") == b"value"
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL" + b"\0" * 60,
+        b"\xff" * 1000,
+        b"\0" * 1000,
+        b"\1\0",
+        os.urandom(4096),
+        b"",
+    ],
+    ids=["http", "null-greeting", "ones", "zeros", "zmtp1", "random", "silence"],
+)
+def test_rubbish_on_the_port_leaves_the_store_serving(served: TCPStore, rubbish: bytes) -> None:
+    peers = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(20)]
+    for peer in peers:
+        peer.sendall(rubbish)
+    assert_serves(served)
+    for peer in peers:
+        peer.close()
+    assert_serves(served)
+    assert served.num_keys() == 1
+
+
+def test_half_open_connections_are_closed_by_the_store(served: TCPStore) -> None:
+    peers = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(50)]
+    assert_serves(served)
+    for peer in peers:
+        peer.settimeout(15)
+        # libzmq says its greeting, hears none for HANDSHAKE_IVL, and hangs up.
+        while peer.recv(4096):
+            pass
+        peer.close()
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [b""],
+        [b"short"],
+        [os.urandom(18)],
+        [pack_question(Question(Op.SET, 1, 1.0, []))[0].replace(b"\1\1", b"\7\1", 1)],
+        [pack_question(Question(Op.SET, 1, 1.0, []))[0].replace(b"\1\1", b"\1\x63", 1)],
+        pack_question(Question(Op.SET, 7, 1.0, [b"key without value"])),
+        pack_question(Question(Op.ADD, 7, 1.0, [b"key"])),
+        pack_question(Question(Op.JOIN, 7, 1.0, [b"group", b"x", b"y", b"z"])),
+        pack_question(Question(Op.NUM_KEYS, 7, 1.0, [])) + [b"more"] * 70_000,
+    ],
+)
+def test_a_member_that_sends_rubbish_is_told_so(served: TCPStore, frames: list[bytes]) -> None:
+    lane = make_socket(zmq.DEALER, "a member that sends rubbish")
+    endpoint = tcp_endpoint("127.0.0.1", served.port)
+    connect(lane, endpoint, client_security(served.job_secret), peer="store")
+    lane.set(zmq.SNDTIMEO, 10_000)
+    lane.set(zmq.RCVTIMEO, 10_000)
+    lane.send_multipart(frames)
+    assert unpack_reply(lane.recv_multipart()).status is Status.REFUSED
+    lane.close()
+    assert_serves(served)
+
+
+def test_plain_strangers_do_not_stop_a_store_that_wants_no_proof() -> None:
+    store, port = host_store(security="none")
+    with store:
+        stranger = make_socket(zmq.DEALER, "stranger")
+        connect(stranger, tcp_endpoint("127.0.0.1", port), NoSecurity())
+        stranger.set(zmq.SNDTIMEO, 10_000)
+        for _ in range(100):
+            stranger.send_multipart([b"", os.urandom(20), b"x"])
+        with TCPStore("127.0.0.1", port, security="none", timeout=10) as client:
+            client.set("key", "value")
+        stranger.close()
+
+
+def test_the_owner_leaves_its_secret_to_this_user_alone_and_takes_it_back() -> None:
+    store, port = host_store()
+    path = os.path.join(runtime_directory(), f"store-127.0.0.1-{port}.secret")
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(runtime_directory()).st_mode) == 0o700
+    store.close()
+    assert not os.path.exists(path)
+
+
+def test_a_stale_secret_is_read_again() -> None:
+    port = free_port()
+    publish_secret("127.0.0.1", port, JobSecret.generate())
+    with ThreadPoolExecutor(1) as pool:
+        early = pool.submit(TCPStore, "127.0.0.1", port, timeout=10)
+        with host_store(port=port)[0] as served, early.result(10) as client:
+            assert client.job_secret == served.job_secret
+
+
+def test_a_given_secret_is_not_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FASTDIST_JOB_SECRET", "ab" * 32)
+    store, port = host_store()
+    with store, TCPStore("localhost", port, timeout=5) as client:
+        assert client.job_secret == JobSecret.parse("ab" * 32, "test")
+        assert not [name for name in os.listdir(runtime_directory()) if name.endswith("secret")]
+
+
+def test_off_loopback_a_secret_is_demanded() -> None:
+    with pytest.raises(AuthenticationError, match="no job secret for the store at '10.0.0.7'"):
+        TCPStore("10.0.0.7", 4410, is_master=True)
+
+
+def test_plaintext_off_loopback_is_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(security_module, "_warned_of_plaintext", False)
+    with pytest.warns(RuntimeWarning, match="neither encrypted nor authenticated") as caught:
+        speak_in_the_clear_twice()
+    assert len(caught) == 1
+
+
+def speak_in_the_clear_twice() -> None:
+    for _ in range(2):
+        with pytest.raises(StoreTimeoutError):
+            TCPStore("192.0.2.1", 4410, security="none", timeout=0)
+
+
+def test_a_port_that_is_taken_is_named(served: TCPStore) -> None:
+    with pytest.raises(StoreError, match=f"port {served.port} of "):
+        host_store(port=served.port)
+
+
+def test_an_address_of_another_machine_cannot_host() -> None:
+    with pytest.raises(StoreError, match=r"'192\.0\.2\.1' is no address of this machine"):
+        host_store("192.0.2.1", secret=JobSecret.generate())
+
+
+def test_a_closed_store_gives_its_port_back_at_once() -> None:
+    first, port = host_store()
+    first.close()
+    second, _ = host_store(port=port)
+    second.close()
+
+
+@pytest.mark.parametrize("port", [-1, 65_536, "80", True, 0])
+def test_a_wrong_port_is_named(port: int) -> None:
+    with pytest.raises(StoreError, match=r"port is .*(expected|only is_master)"):
+        TCPStore("127.0.0.1", port)
+
+
+def test_an_unknown_security_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FASTDIST_SECURITY", "tls")
+    with pytest.raises(StoreError, match="FASTDIST_SECURITY is 'tls'; known: curve, none"):
+        TCPStore("127.0.0.1", 4410)
+
+
+def test_the_constructor_waits_for_all_workers() -> None:
+    port = free_port()
+    with ThreadPoolExecutor(3) as pool:
+        jobs = [
+            pool.submit(TCPStore, "127.0.0.1", port, 3, is_master=i == 0, timeout=10)
+            for i in range(3)
+        ]
+        stores = [job.result(15) for job in jobs]
+    for store in reversed(stores):
+        store.close()
+
+
+def test_the_constructor_names_how_many_workers_are_missing() -> None:
+    with pytest.raises(StoreTimeoutError, match="2 of 3 ranks did not come"):
+        TCPStore("127.0.0.1", 0, 3, is_master=True, timeout=0.1)
+
+
+def test_who_waits_hears_at_once_that_the_store_is_gone() -> None:
+    host, _ = host_store()
+    client = TCPStore("127.0.0.1", host.port, timeout=30)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.get, "never")
+        client.set("asked", "yes")
+        host.close()
+        with pytest.raises(StoreError, match="lost: its host ended"):
+            waiting.result(5)
+    client.close()
+
+
+HOST = """
+import sys
+from fastdist.distributed.store import host_store
+store, port = host_store()
+print(port, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def host() -> Iterator[subprocess.Popen[str]]:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = subprocess.Popen([sys.executable, "-c", HOST], text=True, **pipes)
+    yield process
+    process.kill()
+    process.communicate(timeout=10)
+
+
+def port_of(host: subprocess.Popen[str]) -> int:
+    assert host.stdout is not None
+    return int(host.stdout.readline())
+
+
+def test_a_killed_host_fails_who_waits_within_half_a_second(
+    host: subprocess.Popen[str],
+) -> None:
+    port = port_of(host)
+    with TCPStore("127.0.0.1", port, timeout=30) as client, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.get, "never")
+        client.set("asked", "yes")
+        killed = time.monotonic()
+        host.kill()
+        with pytest.raises(StoreError, match=f":{port} is lost"):
+            waiting.result(5)
+        assert time.monotonic() - killed < 0.5
+    os.unlink(os.path.join(runtime_directory(), f"store-127.0.0.1-{port}.secret"))
+
+
+@pytest.mark.slow
+def test_a_frozen_host_fails_who_waits_within_four_seconds(host: subprocess.Popen[str]) -> None:
+    port = port_of(host)
+    with TCPStore("127.0.0.1", port, timeout=30) as client, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.get, "never")
+        client.set("asked", "yes")
+        host.send_signal(signal.SIGSTOP)
+        frozen = time.monotonic()
+        with pytest.raises(StoreError, match="froze"):
+            waiting.result(10)
+        assert time.monotonic() - frozen < 4
+    os.unlink(os.path.join(runtime_directory(), f"store-127.0.0.1-{port}.secret"))
+
+
+def test_a_host_that_exits_normally_leaves_no_secret_behind(host: subprocess.Popen[str]) -> None:
+    port = port_of(host)
+    host.communicate("", timeout=10)
+    assert host.returncode == 0
+    assert f"store-127.0.0.1-{port}.secret" not in os.listdir(runtime_directory())
+
+
+def test_a_forked_child_is_told_why_it_cannot_use_the_store(served: TCPStore) -> None:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            served.get("key")
+        except FastdistError as error:
+            os.write(writer, str(error).encode())
+        os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as told:
+        assert b"'spawn'" in told.read()
+    os.waitpid(child, 0)
+    assert_serves(served)
+
+
+def test_nothing_of_the_secret_is_shown(served: TCPStore) -> None:
+    secret = served.job_secret
+    assert secret is not None
+    shown = f"{served!r} {secret!r} {secret} {client_security(secret)!r} {open_socket_names()}"
+    assert secret.hex() not in shown and secret.hex()[:8] not in shown
