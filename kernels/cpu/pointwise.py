@@ -6,9 +6,10 @@ never at what happens to be compiled, so that a result does not depend on what r
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,9 +17,6 @@ from fastdist.core.scalar import Body
 
 from .numpy_pointwise import fold, into_function, small_function
 from .silence import silent
-
-if TYPE_CHECKING:
-    from .compiler import Loop
 
 Array = Any
 
@@ -35,16 +33,16 @@ class PointwiseKernel:
     Note    `small(*arrays)` is the NumPy side with a fresh result, for the eager path
     """
 
-    __slots__ = ("_body", "_into", "_loops", "_one_step", "_tree", "small")
+    __slots__ = ("_into", "_loops", "_names", "_one_step", "_tree", "small")
 
     def __init__(self, body: Body) -> None:
-        self._body = body
+        self._names = body.names
         self._tree = fold(body.tree)
         self.small: Callable[..., Array] = small_function(body)
         self._into = into_function(body)
         self._one_step = isinstance(self.small, np.ufunc)
         # By dtypes; None where NumPy computes them at any size.
-        self._loops: dict[tuple[int, ...], Loop | None] = {}
+        self._loops: dict[tuple[int, ...], Callable[..., None] | None] = {}
 
     def run(self, arrays: Sequence[Array], out: Array) -> None:
         """Write the body of arrays, which broadcast to out, into out.
@@ -75,9 +73,7 @@ class PointwiseKernel:
         if loop is None:
             self.run_small(arrays, out)
         else:
-            from .launch import launch
-
-            launch(loop, (*arrays, out))
+            loop((*arrays, out))
 
     def _run_half(self, arrays: Sequence[Array], out: Array) -> None:
         wide = [array.astype(np.float32) if array.dtype == _HALF else array for array in arrays]
@@ -86,15 +82,20 @@ class PointwiseKernel:
         if result is not out:
             _copy(out, result)
 
-    def _compile(self, key: tuple[int, ...], dtypes: Sequence[Any], out_dtype: Any) -> Loop | None:
+    def _compile(
+        self, key: tuple[int, ...], dtypes: Sequence[Any], out_dtype: Any
+    ) -> Callable[..., None] | None:
+        # Here, because this imports Numba: 0.3 s that small tensors never need.
+        from .launch import launch
         from .numba_pointwise import can_compile, compile_loop
 
         with _compile_lock:
             if key not in self._loops:
-                names = self._body.names
-                known = dtypes and can_compile(self._tree, dtypes)
-                loop = compile_loop(self._tree, names, dtypes, out_dtype) if known else None
-                self._loops[key] = loop
+                found = None
+                if dtypes and can_compile(self._tree, dtypes):
+                    loop = compile_loop(self._tree, self._names, dtypes, out_dtype)
+                    found = functools.partial(launch, loop)
+                self._loops[key] = found
             return self._loops[key]
 
 

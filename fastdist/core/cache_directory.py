@@ -1,0 +1,117 @@
+"""The directory for compiled kernels and generated code, and how generated code becomes a module.
+
+`FASTDIST_CACHE_DIR` names it; without that it is `~/.cache/fastdist/<version>-<cpu>`. It is never
+in site-packages, where a leftover would shadow an editable install. Whatever lies in it can be
+deleted at any time; where nothing can be written all works, only each process compiles anew.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import linecache
+import os
+import platform
+import sys
+import tempfile
+import threading
+from importlib.abc import InspectLoader
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import CodeType, ModuleType
+
+_modules_lock = threading.Lock()  # held while a generated module runs; its code takes no lock
+
+
+@functools.cache
+def cache_directory(name: str = "") -> Path | None:
+    """Return the cache directory, or a folder of it, made; None where it cannot be written."""
+    root = os.environ.get("FASTDIST_CACHE_DIR")
+    path = (Path(root).expanduser() if root else _default_directory()) / name
+    try:
+        # Private: what lies there is code that runs in the user's name.
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError:
+        return None
+    return path
+
+
+def _default_directory() -> Path:
+    # By name, because core may not import the root package, which is loaded whenever core is.
+    root_package = sys.modules[__name__.partition(".")[0]]
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "fastdist" / f"{root_package.__version__}-{_cpu()}"
+
+
+def _cpu() -> str:
+    """Return a short name of this CPU's instruction set; homes are shared by unlike machines."""
+    features = platform.processor()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            kept = [line for line in lines if line.startswith(("flags", "Features", "model name"))]
+            features += "".join(sorted(set(kept)))
+    except OSError:
+        pass  # not Linux: the processor's name decides alone
+    return f"{platform.machine()}-{hashlib.sha256(features.encode()).hexdigest()[:8]}"
+
+
+def load_generated(source: str, label: str) -> ModuleType:
+    """Return the module that source is, kept as a file named by label and the hash of its text.
+
+    Thread  any; the same text is one module
+    Note    in sys.modules before it runs, and with the same file name in every process: Numba's
+            cache goes by both
+    """
+    digest = hashlib.sha256(source.encode()).hexdigest()[:24]
+    name = f"fastdist_generated_{label}_{digest}"
+    with _modules_lock:
+        found = sys.modules.get(name)
+        if found is not None:
+            return found
+        directory = cache_directory("generated")
+        path = (directory or Path("<fastdist>")) / f"{name}.py"
+        if directory is not None:
+            _write_once(path, source)
+        return _run(name, path, source)
+
+
+def _write_once(path: Path, source: str) -> None:
+    if path.exists():
+        return
+    # Written aside and renamed: another process sees all of the file or none.
+    with tempfile.NamedTemporaryFile(
+        "w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8"
+    ) as file:
+        file.write(source)
+    os.replace(file.name, path)
+
+
+def _run(name: str, path: Path, source: str) -> ModuleType:
+    loader = _Loader(source, str(path))
+    module = importlib.util.module_from_spec(ModuleSpec(name, loader, origin=str(path)))
+    module.__file__ = str(path)
+    # Tracebacks and Numba read source lines from here, whether or not there is a file.
+    linecache.cache[str(path)] = (len(source), None, source.splitlines(keepends=True), str(path))
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+class _Loader(InspectLoader):
+    """Runs text that we hold; the file is for people and debuggers, and never read back."""
+
+    def __init__(self, source: str, path: str) -> None:
+        self._source, self._path = source, path
+
+    def get_source(self, fullname: str) -> str:
+        return self._source
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self._source, self._path, "exec")

@@ -1,0 +1,149 @@
+"""Numba's compiler with the disk cache in our own directory.
+
+A kernel that is found there loads in about 2 ms; compiling it costs 60 to 400 ms. Numba's own
+choice would be `__pycache__` beside the source, that is site-packages.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import pickle
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numba
+import numba.core.caching
+import numba.core.ccallback
+import numpy as np
+from numba.core.errors import NumbaPerformanceWarning
+
+from fastdist.core.cache_directory import cache_directory
+
+# Untyped on purpose: which parts of Numba carry types changes from version to version.
+_caching: Any = numba.core.caching
+_CFunc: Any = numba.core.ccallback.CFunc
+
+# What a compiled function may have inlined from: a change in any of these makes all of them stale.
+_INLINED: Final = tuple(
+    f"{name}.py"
+    for name in ("machine", "vector_math", "polynomials", "special", "iteration", "compiler")
+)
+
+
+@functools.cache
+def sources_stamp() -> str:
+    """Return a hash of the sources that compiled functions inline."""
+    folder = Path(__file__).parent
+    digest = hashlib.sha256(numba.__version__.encode())
+    for name in _INLINED:
+        digest.update((folder / name).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+class _Locator(_caching._CacheLocator):  # type: ignore[misc]
+    def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
+        self._py_file = py_file
+        path = Path(py_file)
+        source = path.read_bytes() if path.exists() else b""
+        self._stamp = hashlib.sha256(source).hexdigest()[:16] + sources_stamp()
+        self._line = py_func.__code__.co_firstlineno
+
+    def get_cache_path(self) -> str:
+        return str(cache_directory("numba"))
+
+    def get_source_stamp(self) -> str:
+        return self._stamp
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
+        return cls(py_func, py_file)
+
+
+class _CacheImpl(_caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_Locator,)
+
+
+class _Cache(_caching.FunctionCache):  # type: ignore[misc]
+    _impl_class = _CacheImpl
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except (OSError, EOFError, ValueError, KeyError, pickle.UnpicklingError):
+            return None  # a torn or foreign file: compile, and write over it
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError:
+            self.disable()  # the disk is full or went away: the next process compiles again
+
+
+def compiled(
+    *, parallel: bool = False, inline: bool = False, alone: bool = True, **options: Any
+) -> Callable[..., Any]:
+    """Return a decorator like numba.njit: nogil, NumPy's division, and our cache.
+
+    Note    alone=False is for parts of compiled functions, which need no cache of their own; inline
+            for those that are to be inlined always
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        # No fastmath by default: contract (a * b + c rounded once) is for whoever asks.
+        options.setdefault("error_model", "numpy")
+        if inline:
+            return numba.njit(forceinline=True, **options)(function)
+        dispatcher = numba.njit(nogil=True, parallel=parallel, **options)(function)
+        if alone and cache_directory("numba") is not None:
+            dispatcher._cache = _Cache(function)
+        return dispatcher
+
+    return decorate
+
+
+def entry_point(dispatcher: Any, signature: Any) -> Callable[..., Any]:
+    """Return the builtin behind one signature: 25 ns a call, and it does not check its arguments.
+
+    Source  Numba's CompileResult.entry_point
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumbaPerformanceWarning)
+        dispatcher.compile(signature)
+    found: Callable[..., Any] = dispatcher.overloads[signature].entry_point
+    return found
+
+
+class Loop:
+    """A compiled inner loop, over gapless memory.
+
+    `elements_per_thread` is the least share for which a further thread pays.
+
+    Units   `address` is that of its C function, void (i64 pointers, i64 count); `sizes_address`
+            that of the operands' item sizes in bytes, inputs first
+    """
+
+    __slots__ = (
+        "_callback", "_sizes", "address", "elements_per_thread", "sizes_address", "was_cached",
+    )  # fmt: skip
+
+    def __init__(
+        self, function: Callable[..., Any], itemsizes: Sequence[int], elements_per_thread: int
+    ) -> None:
+        self.elements_per_thread = elements_per_thread
+        signature = numba.void(numba.int64, numba.int64)
+        options = {"nopython": True, "error_model": "numpy"}
+        # Kept: the code lives as long as its library.
+        self._callback = _CFunc(function, (signature.args, signature.return_type), {}, options)
+        if cache_directory("numba") is not None:
+            self._callback._cache = _Cache(function)
+        self._callback.compile()
+        self.address: int = self._callback.address
+        self.was_cached: bool = self._callback.cache_hits > 0
+        self._sizes = np.array(itemsizes, np.int64)
+        self.sizes_address: int = self._sizes.ctypes.data
