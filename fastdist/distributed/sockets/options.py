@@ -86,6 +86,9 @@ def bind(socket: Socket, endpoint: str, security: Security | None = None) -> str
     else:
         _require_null_mechanism(socket, endpoint)
         socket.bind(endpoint)
+        if endpoint.startswith("ipc://"):
+            # libzmq removes the file too, but some time after close, on a thread of its own.
+            socket.when_closed(lambda: _remove_file(endpoint.removeprefix("ipc://")))
     return socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
 
 
@@ -128,6 +131,13 @@ def tcp_endpoint(host: str, port: int) -> str:
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
+
+
+def _remove_file(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass  # libzmq was faster, or the whole directory has gone
 
 
 def _require_null_mechanism(socket: Socket, endpoint: str) -> None:

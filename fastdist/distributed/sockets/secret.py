@@ -69,12 +69,12 @@ class JobSecret:
         origin = origin or f"file {path!r}"
         try:
             with open(path, "rb") as file:
-                _require_private(os.fstat(file.fileno()), origin)
-                text = file.read(1024)
+                found, text = os.fstat(file.fileno()), file.read(1024)
         except OSError as error:
             raise AuthenticationError(
                 f"{origin}: cannot read the job secret: {error.strerror}"
             ) from error
+        _require_private(found, origin)
         return cls.parse(text.decode("ascii", errors="replace"), origin)
 
     @classmethod

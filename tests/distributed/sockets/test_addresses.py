@@ -1,0 +1,122 @@
+"""Ports, private directories, and the address of this machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fastdist.core.errors import AuthenticationError, FastdistError
+from fastdist.distributed.sockets import (
+    free_port,
+    ipc_directory,
+    ipc_endpoint,
+    local_address_towards,
+    runtime_directory,
+)
+from fastdist.distributed.sockets.addresses import remove_ipc_directory
+
+
+def test_a_free_port_can_be_bound() -> None:
+    with socket.create_server(("127.0.0.1", free_port())):
+        pass
+
+
+def test_loopback_is_reached_from_loopback() -> None:
+    assert local_address_towards("127.0.0.1", 4410) == "127.0.0.1"
+    assert local_address_towards("localhost", 4410) in ("127.0.0.1", "::1")
+
+
+def test_a_host_without_an_address_is_named() -> None:
+    with pytest.raises(FastdistError, match=r"'no-such-host\.invalid'.*FASTDIST_ADDRESS"):
+        local_address_towards("no-such-host.invalid", 4410)
+
+
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_the_runtime_directory_is_this_users_alone(base: Path) -> None:
+    assert runtime_directory() == str(base / "fastdist")
+    assert stat.S_IMODE(os.stat(base / "fastdist").st_mode) == 0o700
+    assert runtime_directory() == str(base / "fastdist")
+
+
+def test_without_xdg_it_lies_in_the_temporary_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert runtime_directory() == str(tmp_path / f"fastdist-{os.getuid()}")
+
+
+def test_a_directory_open_to_others_is_refused(base: Path) -> None:
+    (base / "fastdist").mkdir()
+    os.chmod(base / "fastdist", 0o755)
+    with pytest.raises(AuthenticationError, match="mode 0700, but is drwxr-xr-x"):
+        runtime_directory()
+
+
+def test_a_directory_of_another_user_is_refused(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime_directory()
+    monkeypatch.setattr(os, "getuid", lambda: 12_345)
+    with pytest.raises(AuthenticationError, match="directory of user 12345"):
+        runtime_directory()
+
+
+def test_a_link_in_its_place_is_refused(base: Path) -> None:
+    (base / "elsewhere").mkdir(0o700)
+    (base / "fastdist").symlink_to(base / "elsewhere")
+    with pytest.raises(AuthenticationError, match="lrwxrwxrwx"):
+        runtime_directory()
+
+
+def test_a_path_too_long_for_a_unix_socket_is_named() -> None:
+    with pytest.raises(FastdistError, match="longer than a unix socket's 103 bytes"):
+        ipc_endpoint("x" * 100)
+
+
+CHILD = """
+import sys
+from fastdist.distributed.sockets import ipc_directory
+print(ipc_directory(), flush=True)
+sys.stdin.read()
+"""
+
+
+def start_child() -> tuple[subprocess.Popen[str], Path]:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    child = subprocess.Popen([sys.executable, "-c", CHILD], text=True, **pipes)
+    assert child.stdout is not None
+    return child, Path(child.stdout.readline().strip())
+
+
+def test_the_ipc_directory_goes_when_its_process_ends() -> None:
+    child, path = start_child()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    child.communicate("", timeout=20)
+    assert not path.exists()
+
+
+def test_the_ipc_directory_of_a_killed_process_is_removed_by_the_next_one() -> None:
+    killed, orphan = start_child()
+    alive, kept = start_child()
+    killed.kill()
+    killed.communicate(timeout=20)
+    assert orphan.exists()
+    remove_ipc_directory()
+    own = Path(ipc_directory())
+    assert not orphan.exists()
+    assert kept.exists() and own.exists()
+    alive.communicate("", timeout=20)
+    remove_ipc_directory()
+    assert not own.exists()

@@ -1,0 +1,69 @@
+"""The ZAP handler's thread: there while somebody is served, and never the one to fall."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import zmq
+
+from fastdist.distributed.sockets import (
+    CurveSecurity,
+    JobSecret,
+    authenticator,
+    bind,
+    make_socket,
+)
+
+
+def is_running() -> bool:
+    return authenticator.THREAD_NAME in {thread.name for thread in threading.enumerate()}
+
+
+def test_the_thread_lives_from_the_first_secured_socket_to_the_last() -> None:
+    routers = [make_socket(zmq.ROUTER, "router") for _ in range(2)]
+    for router in routers:
+        bind(router, "tcp://127.0.0.1:0", CurveSecurity.for_rank(JobSecret.generate(), "", 0, 1))
+    routers[0].close()
+    assert is_running()
+    routers[1].close()
+    assert not is_running()
+
+
+def test_it_can_begin_again_at_once() -> None:
+    for _ in range(50):
+        authenticator.dismiss(authenticator.admit(lambda key: None))
+    assert not is_running()
+
+
+def test_dismissing_twice_does_nothing() -> None:
+    domain = authenticator.admit(lambda key: None)
+    authenticator.dismiss(domain)
+    authenticator.dismiss(domain)
+    assert not is_running()
+
+
+@pytest.mark.parametrize(
+    ("question", "verdict"),
+    [
+        ([b"1.0", b"7", b"DOMAIN", b"::1", b"", b"CURVE", b"member"], [b"200", b"user 5"]),
+        ([b"1.0", b"7", b"DOMAIN", b"::1", b"", b"CURVE", b"stranger"], [b"400", b""]),
+        ([b"1.0", b"7", b"elsewhere", b"::1", b"", b"CURVE", b"member"], [b"400", b""]),
+        ([b"1.0", b"7", b"DOMAIN", b"::1", b"", b"NULL", b"member"], [b"400", b""]),
+        ([b"1.0", b"7", b"DOMAIN", b"::1", b"", b"PLAIN", b"name", b"member"], [b"400", b""]),
+        ([b"2.0", b"7", b"DOMAIN", b"::1", b"", b"CURVE", b"member"], [b"400", b""]),
+        ([b"1.0", b"7"], [b"400", b""]),
+        ([b"1.0", b"7", b"\xff\xfe", b"", b"", b"CURVE", b"member"], [b"400", b""]),
+    ],
+)
+def test_each_question_gets_one_verdict(question: list[bytes], verdict: list[bytes]) -> None:
+    domain = authenticator.admit(lambda key: "user 5" if key == b"member" else None)
+    asker = make_socket(zmq.REQ, "who asks")
+    asker.set(zmq.RCVTIMEO, 10_000)
+    asker.connect(authenticator.ZAP_ENDPOINT)
+    asker.send_multipart([part.replace(b"DOMAIN", domain.encode()) for part in question])
+    version, request_id, status, _, user, metadata = asker.recv_multipart()
+    assert [version, request_id, metadata] == [b"1.0", b"7", b""]
+    assert [status, user] == verdict
+    asker.close()
+    authenticator.dismiss(domain)

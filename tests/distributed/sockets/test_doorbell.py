@@ -1,0 +1,71 @@
+"""The bell: rung from anywhere, heard once, silent for good after close."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fastdist.distributed.sockets import Doorbell
+
+
+@pytest.fixture(params=["eventfd", "pipe"])
+def bell(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Doorbell]:
+    if request.param == "pipe":
+        monkeypatch.delattr(os, "eventfd", raising=False)
+    bell = Doorbell()
+    yield bell
+    bell.close()
+
+
+def test_a_ring_wakes_who_waits(bell: Doorbell) -> None:
+    ringer = threading.Thread(target=bell.ring)
+    ringer.start()
+    assert bell.wait(time.monotonic() + 10)
+    ringer.join()
+
+
+def test_rings_add_up_to_one_until_cleared(bell: Doorbell) -> None:
+    for _ in range(3):
+        bell.ring()
+    bell.clear()
+    assert not bell.wait(0)
+    bell.clear()
+    bell.ring()
+    assert bell.wait(0)
+
+
+def test_a_bell_that_nobody_clears_stays_rung(bell: Doorbell) -> None:
+    bell.ring()
+    assert bell.wait(0) and bell.wait(0)
+
+
+def test_no_number_of_rings_blocks_or_is_lost(bell: Doorbell) -> None:
+    for _ in range(70_000):
+        bell.ring()
+    bell.clear()
+    assert not bell.wait(0)
+
+
+def test_waiting_ends_at_the_deadline_and_not_before(bell: Doorbell) -> None:
+    started = time.monotonic()
+    assert not bell.wait(started + 0.05)
+    assert 0.05 <= time.monotonic() - started < 0.3
+
+
+def test_a_late_ring_does_not_write_into_somebody_elses_descriptor(bell: Doorbell) -> None:
+    freed = bell.fileno()
+    bell.close()
+    reader, writer = os.pipe()
+    assert freed in (reader, writer)
+    bell.ring()
+    bell.clear()
+    os.set_blocking(reader, False)
+    with pytest.raises(BlockingIOError):
+        os.read(reader, 1)
+    assert bell.fileno() == -1
+    os.close(reader)
+    os.close(writer)
