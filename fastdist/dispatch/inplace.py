@@ -19,9 +19,9 @@ from ..tensor.tensor import Tensor, layout_of, wrap
 from .broadcast import broadcast_shapes
 from .constants import as_operand
 from .op import OPS, common_device, dress
-from .pointwise import PointwiseOp, _number_tensor, _operand
+from .pointwise import PointwiseOp, _number_tensor, _operand, refused
 from .promotion import can_cast
-from .tangents import carry_pointwise
+from .tangents import carry_pointwise, levels_of, value_before
 from .view import replay, replay_array
 
 # Note [In-place on views]
@@ -129,11 +129,10 @@ def run_inplace(
         )
     device = common_device(op, operands)
     recording = _will_record(op, operands, layout)
+    special = modes.special and bool(levels_of(operands))
     # What a gradient needs of the old value must be kept: the memory is about to be written over.
-    kept = [
-        _copy_of(o) if recording and o is target and op.gradient_needs_first else o
-        for o in operands
-    ]
+    keeping = (recording or special) and op.gradient_needs_first
+    kept = [value_before(o) if keeping and o is target else o for o in operands]
     backend = backend_of(device.type)
     arrays = []
     for name, operand in zip(op.body_names, (*operands, *attributes), strict=True):
@@ -155,8 +154,8 @@ def run_inplace(
     storage_of(target).bump()
     if recording:
         _record(op, target, kept, attributes)
-    if modes.special:
-        carry_pointwise(op, target, kept, attributes)
+    if special:
+        carry_pointwise(op, target, operands, attributes, kept)
     return target
 
 
@@ -164,17 +163,6 @@ def _will_record(op: PointwiseOp, operands: Sequence[Any], layout: Any) -> bool:
     if not tls.grad or not layout.dtype.is_floating_point:
         return False
     return any(isinstance(o, Tensor) and o.edge is not None for o in operands)
-
-
-def _copy_of(tensor: Tensor) -> Tensor:
-    backend = backend_of(tensor.layout.device.type)
-    array = backend.empty(
-        tensor.layout.shape, tensor.layout.dtype.numpy, tensor.layout.device.index
-    )
-    backend.copy_into(array, tensor.array)
-    copy = wrap(array, layout_of(array, tensor.layout.device))
-    copy.edge = tensor.edge
-    return copy
 
 
 def _may_overlap(array: Any, target: Any) -> bool:

@@ -2,92 +2,230 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from ..graph.accumulate_grad import extra_of
-from ..tensor.tensor import Tensor
+from ..graph.forward_grad import ForwardADLevel, ForwardGrad
+from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, wrap
 from .op import OPS
 
+if TYPE_CHECKING:
+    from .pointwise import PointwiseOp
 
-class Derivable(Protocol):
-    """What this file reads off a pointwise op."""
-
-    differentiable: bool
-
-    @property
-    def vjps(self) -> tuple[Any, ...]:
-        """The Tensor expressions of the partials times g."""
+# Note [Tangents of views]
+# A view's tangent is the same view of its base's tangent. It is made when it is first asked for, so a view also sees
+# the tangent that its base gets later. An in-place op on a view writes into a copy of the base's tangent, which takes
+# the old one's place; views then forget theirs. Tangents themselves are never written over: y = x + 1 has x's very
+# tangent. A dual tensor shares memory with the tensor it was made of, but no tangent: it is a base for this purpose.
 
 
-def levels_of(operands: Sequence[Any]) -> list[int]:
+class _Limit(threading.local):
+    # Only levels made before this one count, None for all: see only_below.
+    order: int | None = None
+
+
+_limit = _Limit()
+
+
+@contextmanager
+def only_below(level: ForwardADLevel | None) -> Iterator[None]:
+    """Let ops of this thread carry tangents of levels outside of level alone; none at all for None."""
+    before = _limit.order
+    order = -1 if level is None else level.order
+    _limit.order = order if before is None else min(before, order)
+    try:
+        yield
+    finally:
+        _limit.order = before
+
+
+def levels_of(operands: Sequence[Any]) -> list[ForwardADLevel]:
     """Return the forward levels at which any operand has a tangent, outermost first."""
-    found: set[int] = set()
+    found: set[ForwardADLevel] = set()
     for operand in operands:
-        if (
-            isinstance(operand, Tensor)
-            and operand.extra is not None
-            and operand.extra.tangents is not None
-        ):
-            found.update(operand.extra.tangents.levels())
+        if isinstance(operand, Tensor) and operand.extra is not None:
+            found |= _levels(operand.extra)
+    if _limit.order is not None:
+        found = {level for level in found if level.order < _limit.order}
     return sorted(found)
 
 
-def tangent_of(operand: Any, level: int) -> Tensor | None:
-    """Return the operand's tangent at level, or None."""
-    if not isinstance(operand, Tensor) or operand.extra is None or operand.extra.tangents is None:
+def _levels(extra: Extra) -> set[ForwardADLevel]:
+    found: set[ForwardADLevel] = set()
+    if extra.tangents is not None:
+        found.update(extra.tangents.levels())
+    root = _root_of(extra)
+    if root is not None:
+        of_root = root[0].extra
+        if of_root is not None and of_root.tangents is not None:
+            found.update(of_root.tangents.levels())
+    return found
+
+
+def _root_of(extra: Extra | None) -> tuple[Tensor, Sequence[Any]] | None:
+    """Return the tensor whose tangent this view's is a view of, and the steps to it."""
+    if extra is None or extra.base is None or extra.tangent_root is OWN_TANGENT:
         return None
-    tangent: Tensor | None = operand.extra.tangents.value(level)
+    if extra.tangent_root is None:
+        return extra.base, extra.replay
+    root, skipped = extra.tangent_root
+    return root, extra.replay[skipped:]
+
+
+def tangent_of(operand: Any, level: ForwardADLevel) -> Tensor | None:
+    """Return the operand's tangent at level, or None. See Note [Tangents of views]."""
+    if not isinstance(operand, Tensor) or operand.extra is None:
+        return None
+    extra = operand.extra
+    if extra.tangents is not None:
+        tangent: Tensor | None = extra.tangents.value(level)
+        if tangent is not None:
+            return tangent
+    root = _root_of(extra)
+    if root is None:
+        return None
+    tangent = tangent_of(root[0], level)
+    if tangent is not None:
+        tangent = _view_of(tangent, root[1])
+        _store(operand, tangent, level)
     return tangent
 
 
-def below(operand: Any, level: int) -> Any:
-    """Return operand without its tangents of level and deeper, so that a level's arithmetic does
-    not see itself.
-    """
-    if not isinstance(operand, Tensor) or operand.extra is None or operand.extra.tangents is None:
-        return operand
-    tangents = operand.extra.tangents
-    kept = [known for known in tangents.levels() if known < level]
-    alias = Tensor()
-    alias.array, alias.layout, alias.edge = operand.array, operand.layout, operand.edge
-    alias.storage, alias.extra = operand.storage, None
-    for known in kept:
-        set_tangent(alias, tangents.value(known), known)
-    return alias
+def _view_of(tensor: Tensor, steps: Sequence[Any]) -> Tensor:
+    for op, attributes in steps:
+        tensor = op.general((tensor,), attributes)
+    return tensor
 
 
-def set_tangent(tensor: Tensor, tangent: Tensor | None, level: int) -> None:
-    """Give tensor a tangent at level."""
-    from ..graph.forward_grad import ForwardGrad
-
-    if tangent is None:
-        return
+def _store(tensor: Tensor, tangent: Tensor, level: ForwardADLevel) -> None:
     extra = extra_of(tensor)
     if extra.tangents is None:
         extra.tangents = ForwardGrad()
+    elif extra.tangents.contains(level):
+        extra.tangents.reset(level)
     extra.tangents.set_value(tangent, level)
 
 
-def carry_pointwise(
-    op: Derivable, result: Tensor, operands: Sequence[Any], attributes: Sequence[Any]
-) -> None:
-    """Give result the tangents that follow from those of the operands: sum of partial times
-    tangent, level by level.
-    """
-    if not op.differentiable:
+def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -> None:
+    """Give tensor a tangent at level, in the place of the one that it may have."""
+    if tangent is None:
         return
-    for level in levels_of(operands):
-        inputs = [below(operand, level) for operand in operands]
-        out = below(result, level)
-        total: Tensor | None = None
-        for operand, vjp in zip(operands, op.vjps, strict=True):
-            tangent = tangent_of(operand, level)
-            if tangent is None or vjp is None:
-                continue
-            part = vjp(*inputs, *attributes, out, tangent)
-            total = part if total is None else OPS["add"].public(total, part)
-        if total is not None:
-            if total.layout.shape != result.layout.shape:
-                total = OPS["expand"].public(total, result.layout.shape)
-            set_tangent(result, total, level)
+    tangent = _walkable(below(tangent, level), tensor)
+    root = _root_of(tensor.extra)
+    if root is not None:
+        # An in-place op on a view: the base's tangent changes in this part.
+        base, steps = root
+        old = tangent_of(base, level)
+        whole = _zeros_like(base) if old is None else OPS["clone"].public(old)
+        _view_of(whole, steps).copy_(tangent)  # type: ignore[attr-defined]
+        tensor, tangent = base, whole
+    _store(tensor, tangent, level)
+    _forget_in_views(tensor, level)
+
+
+def _walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
+    """Return tangent, or a copy in C order if it walks memory in a way of its own.
+
+    Every view that tensor allows must be possible of its tangent; of C order all are.
+    """
+    if tangent.layout is tensor.layout or tangent.layout.contiguous:
+        return tangent
+    copy: Tensor = OPS["clone"].public(tangent)
+    return copy
+
+
+def _zeros_like(tensor: Tensor) -> Tensor:
+    zeros: Tensor = OPS["mul"].public(wrap(tensor.array, tensor.layout), 0.0)
+    return zeros.zero_()  # type: ignore[attr-defined, no-any-return]
+
+
+def _forget_in_views(tensor: Tensor, level: ForwardADLevel) -> None:
+    storage = tensor.storage
+    if storage is None or storage.views is None:
+        return
+    for view in storage.living_views():
+        extra = view.extra
+        if view is not tensor and extra is not None and extra.tangents is not None:
+            root = _root_of(extra)
+            if root is not None and root[0] is tensor and extra.tangents.contains(level):
+                extra.tangents.reset(level)
+
+
+def below(operand: Any, level: ForwardADLevel) -> Any:
+    """Return operand without its tangents of level and deeper.
+
+    What is computed at a level must not see that level's tangents, or it would be differentiated twice.
+    """
+    if not isinstance(operand, Tensor) or operand.extra is None or not _levels(operand.extra):
+        return operand
+    alias = wrap(operand.array, operand.layout)
+    alias.edge, alias.storage = operand.edge, operand.storage
+    for known in levels_of((operand,)):
+        if known < level:
+            _store(alias, tangent_of(operand, known), level=known)  # type: ignore[arg-type]
+    return alias
+
+
+def carry_view(result: Tensor, input: Tensor) -> None:
+    """Make a view's tangents now, in the grad mode in which the view itself is made."""
+    for level in levels_of((input,)):
+        tangent_of(result, level)
+
+
+def carry_pointwise(
+    op: PointwiseOp,
+    result: Tensor,
+    operands: Sequence[Any],
+    attributes: Sequence[Any],
+    kept: Sequence[Any] | None = None,
+) -> None:
+    """Give result the tangents that follow from those of the operands, level by level.
+
+    Note    each is the sum of partial times tangent; `kept` are the operands' values where an in-place op has written
+            over them
+    """
+    if not op.differentiable or not result.layout.dtype.is_floating_point:
+        return
+    values = operands if kept is None else kept
+    # All tangents are looked up before the first is replaced.
+    given = [(level, [tangent_of(o, level) for o in operands]) for level in levels_of(operands)]
+    for level, tangents in given:
+        total = _tangent(op, result, values, attributes, tangents, level)
+        if total is None and tangents[0] is not None and kept is not None:
+            total = _zeros_like(result)
+        set_tangent(result, total, level)
+
+
+def _tangent(
+    op: PointwiseOp,
+    result: Tensor,
+    values: Sequence[Any],
+    attributes: Sequence[Any],
+    tangents: Sequence[Tensor | None],
+    level: ForwardADLevel,
+) -> Tensor | None:
+    inputs = [below(value, level) for value in values]
+    out = below(result, level)
+    total: Tensor | None = None
+    for tangent, vjp in zip(tangents, op.vjps, strict=True):
+        if tangent is None or vjp is None:
+            continue
+        part = vjp(*inputs, *attributes, out, tangent)
+        total = part if total is None else OPS["add"].public(total, part)
+    if total is not None and total.layout.shape != result.layout.shape:
+        total = OPS["expand"].public(total, result.layout.shape)
+    if total is not None and total.layout.dtype is not result.layout.dtype:
+        total = OPS["cast"].public(total, result.layout.dtype)
+    return total
+
+
+def value_before(target: Tensor) -> Tensor:
+    """Return a copy of target with its edge and tangents, for an in-place op that needs its old value."""
+    copy = OPS["clone"].public(wrap(target.array, target.layout))
+    copy.edge = target.edge
+    for level in levels_of((target,)):
+        _store(copy, tangent_of(target, level), level)  # type: ignore[arg-type]
+    return copy  # type: ignore[no-any-return]

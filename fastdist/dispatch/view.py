@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..backends.backend import backend_of
-from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes, tls
 from ..tensor.storage import storage_of
-from ..tensor.tensor import Extra, Tensor, layout_of, wrap
+from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, layout_of, wrap
 from .op import register
 from .structured import StructuredOp
+from .tangents import carry_view, levels_of, set_tangent, tangent_of
 
 
 class ViewOp(StructuredOp):
@@ -62,7 +62,7 @@ class ViewOp(StructuredOp):
         self.record(result, operands, attributes, None)
         self._remember(input, result, attributes)
         if modes.special:
-            self.carry_tangents(result, operands, attributes, None)
+            carry_view(result, input)
         return result
 
     def _remember(self, input: Tensor, result: Tensor, attributes: tuple[Any, ...]) -> None:
@@ -71,6 +71,9 @@ class ViewOp(StructuredOp):
         of = input.extra
         if of is not None and of.base is not None:
             extra.base, extra.replay = of.base, (*of.replay, step)
+            root = of.tangent_root
+            if root is not None:
+                extra.tangent_root = (input, len(of.replay)) if root is OWN_TANGENT else root
         else:
             extra.base, extra.replay = input, (step,)
         if tls.grad:
@@ -84,9 +87,12 @@ def detach(input: Tensor) -> Tensor:
     """Return the same memory outside of any graph."""
     out = wrap(input.array, input.layout)
     out.storage = storage_of(input)
-    if modes.special and input.extra is not None and input.extra.tangents is not None:
+    if modes.special:
         # As in PyTorch, detach leaves the reverse graph, not the forward levels.
-        extra_of(out).tangents = input.extra.tangents
+        for level in levels_of((input,)):
+            tangent = tangent_of(input, level)
+            assert tangent is not None
+            set_tangent(out, detach(tangent), level)
     return out
 
 

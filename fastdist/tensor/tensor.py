@@ -19,18 +19,26 @@ if TYPE_CHECKING:
     from .storage import Storage
 
 
+OWN_TANGENT: tuple[Any, ...] = ()
+
+
 class Extra:
     """What few tensors have: a base they are a view of, tangents, a `.grad` without an
     AccumulateGrad.
     """
 
-    __slots__ = ("base", "frozen", "grad", "made_in_no_grad", "name", "replay", "tangents")
+    __slots__ = (
+        "base", "frozen", "grad", "made_in_no_grad", "name", "replay", "tangent_root", "tangents",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.base: Tensor | None = None
         # The chain of (view op, arguments) that makes this view out of its base.
         self.replay: tuple[tuple[Any, tuple[Any, ...]], ...] = ()
         self.tangents: Any = None  # a ForwardGrad
+        # Whose tangent a view's is a view of: base's (None), nobody's (OWN_TANGENT), or that of (a tensor, how many
+        # steps of replay come before it).
+        self.tangent_root: tuple[Any, ...] | None = None
         self.grad: Tensor | None = None
         self.frozen: Any = None  # the AccumulateGrad of a leaf while it does not require grad
         self.name: str | None = None
