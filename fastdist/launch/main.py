@@ -46,9 +46,9 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
     Thread  main thread only: it takes the signals
     """
     with ExitStack() as stack:
+        signals = stack.enter_context(SignalPipe())
         meeting = Meeting(options, secret)
         stack.callback(meeting.close)
-        signals = stack.enter_context(SignalPipe())
         folder = JobFolder()
         stack.callback(folder.remove)
         guard = Guard(folder.path)

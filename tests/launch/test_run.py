@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -258,8 +259,43 @@ def test_workers_die_with_their_launcher(
 ) -> None:
     run = start_run(_PIDS, "-n", "2", environment={"XDG_RUNTIME_DIR": str(tmp_path)})
     workers = [watch(run.number_after(f"pid of {rank} is")) for rank in range(2)]
+    pid = run.process.pid
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    family = [watch(int(child)) for child in children]
+    assert len(family) == 3  # the workers and their watcher
     run.process.kill()
-    assert all(worker.ends_within(5.0) for worker in workers)
+    assert all(process.ends_within(5.0) for process in workers + family)
+    assert list(tmp_path.glob("fastdist-*")) == []
+
+
+def test_a_reader_that_is_stuck_does_not_hold_up_a_ctrl_c(start_run: Any) -> None:
+    run = start_run('print("first", flush=True)\nwhile True: print("x" * 1000)')
+    run.wait_for("first")
+    run.process.send_signal(signal.SIGINT)
+    # Nobody reads any more: both pipes are full.
+    assert run.process.wait(3.0) == 130
+
+
+def test_a_port_that_is_taken_is_an_error_before_anything_starts(start_run: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        run = start_run('print("started")', "--master-port", str(port))
+        assert run.end() == 2
+    assert f"port {port} of '127.0.0.1' is taken".encode() in run.err
+    assert run.out == b""
+
+
+def test_a_script_that_is_missing_is_an_error_before_anything_starts(run_command: Any) -> None:
+    run = run_command("-n", "2", "no_such_script.py")
+    assert run.end() == 2
+    assert b"there is no script 'no_such_script.py' here" in run.err
+
+
+def test_a_given_secret_is_checked_before_anything_starts(start_run: Any) -> None:
+    run = start_run('print("started")', environment={"FASTDIST_JOB_SECRET": "abc"})
+    assert run.end() == 2
+    assert b"FASTDIST_JOB_SECRET: the job secret has 2 bytes, expected 32" in run.err
+    assert run.out == b""
 
 
 def test_a_reader_that_leaves_ends_the_job(start_run: Any, watch: Callable[[int], Any]) -> None:
