@@ -32,6 +32,7 @@ class Op:
         self.parameters = tuple(signature.parameters.values())
         self.tensors = tuple(p.name for p in self.parameters if _is_tensor(p.annotation))
         self.attributes = tuple(p.name for p in self.parameters if p.name not in self.tensors)
+        self.returns = str(signature.return_annotation)
         self.module = function.__module__
         self.has_out = True
         self.public: Callable[..., Any] = _public_function(self)

@@ -87,13 +87,17 @@ def attach_structured() -> None:
     product = OPS["matmul"]
     assert isinstance(product, StructuredOp)
     matmul = fast_structured.fast_matmul(product)
-    product.public = TensorMethods.matmul = fast.public_of(product, matmul)  # type: ignore[attr-defined]
-    TensorMethods.__matmul__ = matmul  # type: ignore[attr-defined]
-    TensorMethods.__rmatmul__ = lambda self, other: matmul(other, self)  # type: ignore[attr-defined]
+    product.public = fast.public_of(product, matmul)
     total = OPS["sum"]
     assert isinstance(total, StructuredOp)
     total.public = dress(fast_structured.fast_sum(total, total.public), total)
-    TensorMethods.sum = total.public  # type: ignore[attr-defined]
+    for name, method in (
+        ("matmul", product.public),
+        ("__matmul__", matmul),
+        ("__rmatmul__", lambda self, other: matmul(other, self)),
+        ("sum", total.public),
+    ):
+        setattr(TensorMethods, name, method)
 
 
 def attach_composites() -> None:
