@@ -22,15 +22,13 @@ def log_softmax(x: Array, out: Array, axis: int) -> None:
     if x.ndim == 0:
         out[...] = np.where(np.isfinite(x), 0.0, np.nan)
         return
-    if x.dtype == np.float16:
-        wide = np.empty(x.shape, np.float32)
-        log_softmax(x.astype(np.float32), wide, axis)
-        np.copyto(out, wide, casting="unsafe")
-        return
     if x.shape[axis] == 0:
         return
-    np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True), out=out)
-    np.subtract(out, np.log(np.add.reduce(np.exp(out), axis=axis, keepdims=True)), out=out)
+    wide = np.empty(x.shape, np.float32) if x.dtype == np.float16 else out
+    np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True), out=wide, dtype=wide.dtype)
+    np.subtract(wide, np.log(np.add.reduce(np.exp(wide), axis=axis, keepdims=True)), out=wide)
+    if wide is not out:
+        np.copyto(out, wide, casting="unsafe")
 
 
 @silent
@@ -44,13 +42,11 @@ def softmax(x: Array, out: Array, axis: int) -> None:
     if x.ndim == 0:
         out[...] = np.where(np.isfinite(x), 1.0, np.nan)
         return
-    if x.dtype == np.float16:
-        wide = np.empty(x.shape, np.float32)
-        softmax(x.astype(np.float32), wide, axis)
-        np.copyto(out, wide, casting="unsafe")
-        return
     if x.shape[axis] == 0:
         return
-    np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True), out=out)
-    np.exp(out, out=out)
-    np.divide(out, np.add.reduce(out, axis=axis, keepdims=True), out=out)
+    wide = np.empty(x.shape, np.float32) if x.dtype == np.float16 else out
+    np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True), out=wide, dtype=wide.dtype)
+    np.exp(wide, out=wide)
+    np.divide(wide, np.add.reduce(wide, axis=axis, keepdims=True), out=wide)
+    if wide is not out:
+        np.copyto(out, wide, casting="unsafe")

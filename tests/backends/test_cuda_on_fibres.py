@@ -39,6 +39,16 @@ def test_products_of_the_backend_are_matmul(backend: CudaBackend) -> None:
     assert np.array_equal(backend.to_numpy(out), x @ y)
 
 
+def test_copying_kernels_cast_and_place(backend: CudaBackend) -> None:
+    x = backend.from_numpy(np.array([1.5, -2.5], np.float32), 0)
+    whole = backend.empty((2,), np.dtype("int32"), 0)
+    backend.kernel("copying.cast")(x, whole)
+    assert backend.to_numpy(whole).tolist() == [1, -2]
+    out = backend.empty((2, 3), np.dtype("float32"), 0)
+    backend.kernel("copying.place")(x, out, np.s_[:, 1])
+    assert backend.to_numpy(out).tolist() == [[0, 1.5, 0], [0, -2.5, 0]]
+
+
 def test_copy_into_crosses_devices(backend: CudaBackend) -> None:
     source = backend.from_numpy(np.arange(12.0).reshape(3, 4), 1)
     out = backend.empty((4, 3), np.dtype("float32"), 0)

@@ -14,6 +14,7 @@ from fastdist.kernels.cuda import launch
 from fastdist.kernels.cuda.launch import C_TYPES
 from fastdist.kernels.cuda.pointwise_source import Operand, source_of
 from fastdist.kernels.cuda.reduce import source_of_sum
+from fastdist.kernels.cuda.softmax import source_of_softmax
 
 KERNELS = Path(launch.__file__).parent
 F16, F32, F64, I32, BOOL = map(np.dtype, ("float16", "float32", "float64", "int32", "bool"))
@@ -29,7 +30,7 @@ BODIES = {
 
 def texts() -> dict[str, str]:
     """Return every text. A kernel with a .cu file of its own adds a function here."""
-    named = [*texts_of_ops(), *texts_of_bodies(), *texts_of_sums()]
+    named = [*texts_of_ops(), *texts_of_bodies(), *texts_of_sums(), *texts_of_softmax()]
     return dict(named)
 
 
@@ -66,6 +67,12 @@ def texts_of_sums() -> Iterator[tuple[str, str]]:
         for written in (read, F64):
             yield f"sum {read} to {written}", source_of_sum(read, written)
         yield f"sum {read} of many axes", source_of_sum(read, F16, 3, 2, wide=True)
+
+
+def texts_of_softmax() -> Iterator[tuple[str, str]]:
+    for dtype in (F16, F32, F64):
+        yield f"softmax {dtype}", source_of_softmax(dtype, logarithm=False)
+        yield f"log_softmax {dtype} of many axes", source_of_softmax(dtype, 4, logarithm=True)
 
 
 def operands_of(body: Body, dtype: np.dtype) -> tuple[Operand, ...]:

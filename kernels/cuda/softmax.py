@@ -1,0 +1,65 @@
+"""Softmax and its logarithm along one axis, on CUDA arrays."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from .launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, launch, text_of
+from .layout import element_strides, walk
+
+
+def log_softmax(x: Any, out: Any, axis: int) -> None:
+    """Write x - log(sum(exp(x))) along axis into out, shifted by the maximum so that nothing
+    overflows.
+
+    A row with NaN, or with +inf, gives NaN, as in PyTorch; -inf entries give -inf. float16 computes
+    in float32.
+    """
+    launch(plan_softmax(x, out, axis, logarithm=True))
+
+
+def softmax(x: Any, out: Any, axis: int) -> None:
+    """Write exp(x) / sum(exp(x)) along axis into out, shifted by the maximum so that nothing
+    overflows.
+
+    A row with NaN, or with +inf, gives NaN, as in PyTorch; so does one of nothing but -inf. float16
+    computes in float32.
+    """
+    launch(plan_softmax(x, out, axis, logarithm=False))
+
+
+def plan_softmax(x: Any, out: Any, axis: int, *, logarithm: bool) -> list[Launch]:
+    """Return the launch of softmax or log_softmax; none if x is empty. A 0-d x is a row of one."""
+    steps, out_steps = element_strides(x), element_strides(out)
+    axis = axis % x.ndim if x.ndim else 0
+    kept = [other for other in range(x.ndim) if other != axis]
+    rows = walk(
+        [x.shape[a] for a in kept], [[out_steps[a] for a in kept], [steps[a] for a in kept]]
+    )
+    length = x.shape[axis] if x.ndim else 1
+    if not length or not rows.size:
+        return []
+    step_in, step_out = (steps[axis], out_steps[axis]) if x.ndim else (1, 1)
+    lanes = min(THREADS, 1 << max(-(-length // 4) - 1, 0).bit_length())
+    fields = (*rows.shape, *rows.strides[0], *rows.strides[1])
+    task = int64_fields(rows.size, length, lanes, step_in, step_out, *fields)
+    wide = rows.size >= 2**32
+    source = source_of_softmax(x.dtype, len(rows.shape), logarithm=logarithm, wide=wide)
+    return [Launch(source, "softmax", (-(-rows.size * lanes // THREADS), 1), (x, out, task))]
+
+
+@functools.lru_cache(maxsize=256)
+def source_of_softmax(
+    dtype: np.dtype[Any], kept: int = 1, *, logarithm: bool, wide: bool = False
+) -> str:
+    """Return the text for x and out of a floating dtype and a number of merged axes that stay."""
+    return f"""{headers_for([dtype])}
+typedef {C_TYPES[dtype]} Stored;
+typedef {"double" if dtype.itemsize == 8 else "float"} Real;
+typedef {"unsigned long long" if wide else "unsigned int"} Index;
+constexpr int KEPT = {kept};
+constexpr bool LOGARITHM = {str(logarithm).lower()};
+{text_of("softmax.cu")}"""

@@ -1,0 +1,59 @@
+"""Softmax kernels, run on the CPU by fibres, against the CPU's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fastdist.kernels.cpu import softmax as cpu
+from fastdist.kernels.cuda.softmax import plan_softmax
+from tests.fibre_shim.driver import SEEDS, run
+
+TOLERANCE = {"float16": 2e-3, "float32": 2e-6, "float64": 1e-14}
+
+
+def check(x: np.ndarray, axis: int) -> None:
+    """Hold both kernels against their twins, for three orders of threads."""
+    tolerance = TOLERANCE[x.dtype.name]
+    for twin in (cpu.softmax, cpu.log_softmax):
+        expected = np.empty(x.shape, x.dtype)
+        twin(x, expected, axis)
+        results = []
+        for seed in SEEDS:
+            out = np.full(x.shape, 99, x.dtype)
+            run(plan_softmax(x, out, axis, logarithm=twin is cpu.log_softmax), seed)
+            np.testing.assert_allclose(out, expected, rtol=tolerance, atol=tolerance)
+            results.append(out)
+        assert all(np.array_equal(r, results[0], equal_nan=True) for r in results)
+
+
+def sample(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
+    return (np.random.default_rng(0).standard_normal(shape) * 5).astype(dtype)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 5, 31, 33, 127, 129, 257, 1023, 1025, 3000])
+@pytest.mark.parametrize("rows", [1, 3, 70])
+def test_rows_of_any_length(rows: int, length: int) -> None:
+    check(sample((rows, length)), 1)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+@pytest.mark.parametrize("view", [np.s_[:], np.s_[::-1, ::2, 1:]])
+def test_any_axis_of_any_layout(axis: int, view: object) -> None:
+    check(sample((6, 8, 9))[view], axis)
+    check(sample((6, 8, 9)).transpose(2, 0, 1)[view], axis)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_large_values_do_not_overflow_and_strange_ones_stay_in_their_row(dtype: str) -> None:
+    x = sample((7, 300), dtype)
+    x[0] += 3e4
+    x[1, 17], x[2, 200], x[3, 5:90] = np.nan, np.inf, -np.inf
+    x[4] = -np.inf
+    x[5, 299] = np.nan
+    check(x, 1)
+
+
+@pytest.mark.parametrize("value", [2.0, np.inf, -np.inf, np.nan])
+def test_a_0d_array_is_a_row_of_one(value: float) -> None:
+    check(np.array(value), 0)
