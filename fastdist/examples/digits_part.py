@@ -30,7 +30,7 @@ def stopwatch() -> Stopwatch:
 def report() -> Report:
     """Describe this worker's share of the work."""
     watch = stopwatch()
-    peers = rpc.get_current_agent().network_data().values()
+    peers = rpc._get_current_rpc_agent().counts.network_data().values()
     return Report(
         worker=rpc.get_worker_info().name,
         totals=watch.totals(),

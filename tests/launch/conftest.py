@@ -18,7 +18,11 @@ from pathlib import Path
 
 import pytest
 
+import fastdist
+
 BOUND_S = 20.0
+# A script finds fastdist even where it is not installed.
+_ROOT = str(Path(fastdist.__file__).parents[1])
 
 
 class Run:
@@ -92,7 +96,7 @@ def _start(
     err, err_end = os.pipe()
     process = subprocess.Popen(
         [sys.executable, "-m", "fastdist.run", *arguments],
-        env={**os.environ, **(environment or {})},
+        env={**os.environ, "PYTHONPATH": _ROOT, **(environment or {})},
         stdin=subprocess.DEVNULL,
         stdout=out_end,
         stderr=err_end,

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-import fastdist
-
 _PIDS = """
     import os, signal
     print("pid of", os.environ["RANK"], "is", os.getpid())
@@ -232,8 +230,7 @@ def test_socket_files_of_a_killed_worker_go_with_the_job(start_run: Any) -> None
         print("path", path)
         print("pid is", os.getpid())
         signal.pause()
-        """,
-        environment={"PYTHONPATH": str(Path(fastdist.__file__).parents[1])},
+        """
     )
     os.kill(run.number_after("pid is"), signal.SIGKILL)
     path = run.out.decode().split("path ")[1].split()[0]
