@@ -18,7 +18,7 @@ from fastdist.distributed.sockets import (
 
 from .store import FileStore, PrefixStore, Store, TCPStore
 from .store.access import job_id
-from .store.environment import Assignment, from_env, require_rank
+from .store.environment import Assignment, from_env, require_rank, store_is_hosted
 from .store.store import DEFAULT_TIMEOUT, Timeout
 
 __all__ = [
@@ -82,10 +82,11 @@ def rendezvous(
     if parts.scheme == "file":
         if parts.netloc or not parts.path:
             raise RendezvousError(f"url is {url!r}; expected file:///PATH, with three slashes")
-        return Rendezvous(FileStore(unquote(parts.path), world_size, timeout), rank, world_size)
+        path = unquote(parts.path)
+        file_store = FileStore(path, world_size, timeout, security=security, secret=secret)
+        return Rendezvous(file_store, rank, world_size)
     host, port = _host_and_port(url)
-    hosted = os.environ.get("FASTDIST_STORE_HOSTED", "") in ("1", "true")
-    store = _tcp_store(host, port, rank, hosted, timeout, security, secret)
+    store = _tcp_store(host, port, rank, store_is_hosted(), timeout, security, secret)
     return Rendezvous(store, rank, world_size)
 
 

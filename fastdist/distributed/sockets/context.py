@@ -63,6 +63,12 @@ class Socket(zmq.Socket[bytes]):
         for action in actions or ():
             action()
 
+    def __del__(self) -> None:
+        """Leave a socket that was never closed to the end of the process, which is near.
+
+        Note    an open socket is held by the record of open sockets, so nobody else collects it
+        """
+
 
 class _ForkedSocket(Socket):
     """What a socket becomes in a forked child: a refusal that says why."""

@@ -84,12 +84,17 @@ def from_env(
         local_rank=reader.number("FASTDIST_LOCAL_RANK", *launcher.local_rank, default=0),
         store_host=_store_host(reader, launcher),
         store_port=_store_port(reader, launcher),
-        store_hosted=reader.flag("FASTDIST_STORE_HOSTED"),
+        store_hosted=store_is_hosted(environment),
         run_id=reader.text("FASTDIST_RUN_ID", *launcher.run_id) or "none",
         incarnation=reader.number(
             "FASTDIST_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", default=0
         ),
     )
+
+
+def store_is_hosted(environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether the launcher serves the store, so that no rank binds its port."""
+    return _Reader(environment).flag("FASTDIST_STORE_HOSTED")
 
 
 def require_rank(rank: int, world_size: int) -> None:

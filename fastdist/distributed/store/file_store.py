@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from fastdist.core.errors import AuthenticationError, StoreError
 from fastdist.distributed.sockets import JobSecret
 
+from .access import SecretSource, choose_source
 from .local_store import LocalStore
 from .state import MUTATIONS, Op, Request
 from .store import DEFAULT_TIMEOUT, Timeout
@@ -47,22 +48,33 @@ class FileStore(LocalStore):
     _hears_of_changes = False
 
     def __init__(
-        self, file_name: str, world_size: int = -1, timeout: Timeout = DEFAULT_TIMEOUT
+        self,
+        file_name: str,
+        world_size: int = -1,
+        timeout: Timeout = DEFAULT_TIMEOUT,
+        *,
+        security: str | None = None,
+        secret: JobSecret | None = None,
     ) -> None:
         super().__init__(timeout)
         self._path = os.path.abspath(file_name)
         self._world_size = world_size
         self._position = 0
         self._closed_count = 0
-        self._given_secret = JobSecret.from_environment()
+        # A file that only its owner may read is as good a place for a secret as loopback is.
+        self._source, self._given_secret = choose_source("127.0.0.1", security, secret)
         self._file_secret: JobSecret | None = None
         self._file = self._open()
-        with self._locked():
-            start = os.pread(self._file, len(_MAGIC), 0)
-            # New, or its maker was killed while it wrote the first line.
-            if len(start) < len(_MAGIC) and _MAGIC.startswith(start):
-                os.pwrite(self._file, _MAGIC, 0)
-            self._catch_up()
+        try:
+            with self._locked():
+                start = os.pread(self._file, len(_MAGIC), 0)
+                # New, or its maker was killed while it wrote the first line.
+                if len(start) < len(_MAGIC) and _MAGIC.startswith(start):
+                    os.pwrite(self._file, _MAGIC, 0)
+                self._catch_up()
+        except BaseException:
+            os.close(self._file)
+            raise
 
     @property
     def path(self) -> str:
@@ -70,13 +82,16 @@ class FileStore(LocalStore):
         return self._path
 
     @property
-    def job_secret(self) -> JobSecret:
+    def job_secret(self) -> JobSecret | None:
         """The secret that was given, else the file's own, which the first who asks puts there.
+
+        It is None where security is 'none'.
 
         Raises  AuthenticationError if the file belongs to another user
         """
-        if self._given_secret is not None:
+        if self._source is not SecretSource.PUBLISHED:
             return self._given_secret
+        self._require_own_process()
         with self._changed, self._locked():
             self._require_open()
             owner = os.fstat(self._file).st_uid
@@ -95,6 +110,8 @@ class FileStore(LocalStore):
 
     def close(self) -> None:
         """Let go of the file; the last of world_size stores removes it. Twice is once."""
+        if self._is_forked():
+            return
         with self._changed:
             if self._is_closed:
                 return

@@ -34,6 +34,7 @@ class LocalStore(Store):
 
     def watch(self, prefix: str) -> Watch:
         """Return a watch on all keys that begin with prefix; close it when done."""
+        self._require_own_process()
         with self._changed:
             self._require_open()
             watch = LocalWatch(self, next(self._tickets))
@@ -45,6 +46,8 @@ class LocalStore(Store):
 
     def close(self) -> None:
         """Let go of the store; calls that wait elsewhere end with StoreError. Twice is once."""
+        if self._is_forked():
+            return
         with self._changed:
             self._is_closed = True
             for watch in self._watches.values():
@@ -52,6 +55,7 @@ class LocalStore(Store):
             self._changed.notify_all()
 
     def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:
+        self._require_own_process()
         waited_s = self._seconds(timeout)
         deadline = time.monotonic() + waited_s
         with self._changed:
@@ -113,6 +117,7 @@ class LocalWatch(Watch):
     def next(self, timeout: Timeout | None = None) -> Change | None:
         """Wait for the next change and return it, or None when timeout (of the store) is over."""
         store = self._store
+        store._require_own_process()
         deadline = time.monotonic() + store._seconds(timeout)
         with store._changed:
             pauses = store._pauses()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -64,6 +65,7 @@ class Store(ABC):
     """
 
     def __init__(self, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
+        self._process_id = os.getpid()
         self.set_timeout(timeout)
 
     @property
@@ -166,6 +168,17 @@ class Store(ABC):
     @abstractmethod
     def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:
         """Have op done and return the answer's frames; timeout None is the store's own."""
+
+    def _is_forked(self) -> bool:
+        return os.getpid() != self._process_id
+
+    def _require_own_process(self) -> None:
+        """Refuse a forked child: it has neither the store's threads nor file locks of its own."""
+        if self._is_forked():
+            raise StoreError(
+                f"{self!r} was opened in process {self._process_id} before it forked process "
+                f"{os.getpid()}: start workers with the 'spawn' method, or open the store after"
+            )
 
     def _seconds(self, timeout: Timeout | None) -> float:
         return self._timeout.total_seconds() if timeout is None else seconds(timeout)

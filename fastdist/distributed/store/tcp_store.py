@@ -111,6 +111,8 @@ class TCPStore(Store):
 
         Note    where this process serves the store, it is gone for everybody
         """
+        if self._is_forked():
+            return  # the exit hook came along, what it would close did not
         with self._connections_lock:
             if self._is_closed:
                 return
@@ -159,6 +161,7 @@ class TCPStore(Store):
         return require_ok(repr(self), op, arguments, reply.status, reply.frames, waited_s)
 
     def _borrow(self, deadline: float) -> Connection:
+        self._require_own_process()
         with self._connections_lock:
             if self._is_closed:
                 raise StoreError(f"{self!r} is closed")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fastdist.core.errors import AuthenticationError, StoreError
+from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.store import FileStore
 
 ADDER = """
@@ -153,3 +154,10 @@ def test_a_given_secret_does_not_go_into_the_file(
     with FileStore(path) as store:
         assert store.job_secret.hex() == "cd" * 32
         assert os.path.getsize(path) == len("fastdist store 1\n")
+
+
+def test_a_secret_may_be_given_or_declined(path: str) -> None:
+    secret = JobSecret.generate()
+    with FileStore(path, secret=secret) as given, FileStore(path, security="none") as plain:
+        assert given.job_secret == secret
+        assert plain.job_secret is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -315,6 +316,24 @@ def test_a_call_that_waits_holds_up_no_other(handles: Handles, pool: ThreadPoolE
     for i, job in enumerate(waiting):
         handles.one.set(f"late {i}", str(i))
         assert job.result(10) == str(i).encode()
+
+
+def test_a_forked_child_is_told_why_it_cannot_use_the_store(handles: Handles) -> None:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            handles.one.set("key", "of the child")
+        except StoreError as error:
+            os.write(writer, str(error).encode())
+        handles.one.close()
+        os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as told:
+        assert b"'spawn'" in told.read()
+    os.waitpid(child, 0)
+    handles.one.set("key", "of the parent")
+    assert handles.two.get("key") == b"of the parent"
 
 
 def test_empty_and_large_values_come_back_whole(handles: Handles) -> None:

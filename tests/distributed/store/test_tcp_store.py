@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import zmq
 
-from fastdist.core.errors import AuthenticationError, FastdistError, StoreError, StoreTimeoutError
+from fastdist.core.errors import AuthenticationError, StoreError, StoreTimeoutError
 from fastdist.distributed.sockets import (
     JobSecret,
     NoSecurity,
@@ -353,20 +353,26 @@ def test_a_host_that_exits_normally_leaves_no_secret_behind(host: subprocess.Pop
     assert f"store-127.0.0.1-{port}.secret" not in os.listdir(runtime_directory())
 
 
-def test_a_forked_child_is_told_why_it_cannot_use_the_store(served: TCPStore) -> None:
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            served.get("key")
-        except FastdistError as error:
-            os.write(writer, str(error).encode())
-        os._exit(0)
-    os.close(writer)
-    with open(reader, "rb") as told:
-        assert b"'spawn'" in told.read()
-    os.waitpid(child, 0)
-    assert_serves(served)
+FORKING_HOST = """
+import os, sys
+from fastdist.distributed.store import host_store
+store, port = host_store()
+child = os.fork()
+if child:
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    print(port, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_forked_child_that_exits_does_not_close_its_parents_store() -> None:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    parent = subprocess.Popen([sys.executable, "-c", FORKING_HOST], text=True, **pipes)
+    try:
+        with TCPStore("127.0.0.1", port_of(parent), timeout=10) as client:
+            client.set("alive", "yes")
+    finally:
+        parent.communicate("", timeout=10)
 
 
 def test_nothing_of_the_secret_is_shown(served: TCPStore) -> None:

@@ -1,0 +1,362 @@
+"""How workers learn their rank and meet, from arguments, urls and what launchers set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from fastdist.core.errors import (
+    AuthenticationError,
+    RendezvousError,
+    StoreError,
+    StoreTimeoutError,
+)
+from fastdist.distributed.rendezvous import (
+    Rendezvous,
+    from_env,
+    rendezvous,
+    worker_address,
+    worker_security,
+)
+from fastdist.distributed.sockets import CurveSecurity, JobSecret, NoSecurity, free_port
+from fastdist.distributed.store import FileStore, HashStore, PrefixStore, TCPStore, host_store
+from fastdist.distributed.store.environment import expand_first_host
+
+FASTDIST = {
+    "FASTDIST_RANK": "1",
+    "FASTDIST_WORLD_SIZE": "4",
+    "FASTDIST_LOCAL_RANK": "1",
+    "FASTDIST_STORE_HOST": "10.0.0.7",
+    "FASTDIST_STORE_PORT": "4410",
+    "FASTDIST_RUN_ID": "run",
+    "FASTDIST_RESTART_COUNT": "2",
+    "FASTDIST_STORE_HOSTED": "1",
+}
+TORCHRUN = {
+    "RANK": "3",
+    "WORLD_SIZE": "8",
+    "LOCAL_RANK": "1",
+    "LOCAL_WORLD_SIZE": "2",
+    "GROUP_RANK": "1",
+    "MASTER_ADDR": "10.0.0.1",
+    "MASTER_PORT": "29500",
+    "TORCHELASTIC_RUN_ID": "elastic",
+    "TORCHELASTIC_RESTART_COUNT": "1",
+    "TORCHELASTIC_MAX_RESTARTS": "3",
+    "TORCHELASTIC_USE_AGENT_STORE": "True",
+}
+SLURM = {
+    "SLURM_PROCID": "5",
+    "SLURM_NTASKS": "8",
+    "SLURM_LOCALID": "1",
+    "SLURM_NODEID": "2",
+    "SLURM_JOB_ID": "4711",
+    "SLURM_STEP_ID": "0",
+    "SLURM_JOB_NODELIST": "node[07-09,12],gpu3",
+}
+OPEN_MPI = {
+    "OMPI_COMM_WORLD_RANK": "2",
+    "OMPI_COMM_WORLD_SIZE": "3",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "2",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "3",
+    "PMIX_RANK": "2",
+    "PMIX_NAMESPACE": "prterun-host-123@1",
+    "PMIX_SERVER_URI41": "x",
+}
+PMI = {
+    "PMI_RANK": "1",
+    "PMI_SIZE": "2",
+    "MPI_LOCALRANKID": "1",
+    "MASTER_ADDR": "node1",
+    "MASTER_PORT": "4410",
+}
+KUBERNETES = {
+    "JOB_COMPLETION_INDEX": "1",
+    "WORLD_SIZE": "2",
+    "MASTER_ADDR": "train-w-0-0.train",
+    "MASTER_PORT": "4410",
+}
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        (FASTDIST, ("no launcher", 1, 4, 1, "10.0.0.7", 4410, True, "run", 2)),
+        (TORCHRUN, ("torchrun", 3, 8, 1, "10.0.0.1", 29501, False, "elastic", 1)),
+        (SLURM, ("Slurm", 5, 8, 1, "node07", None, False, "4711", 0)),
+        (OPEN_MPI, ("Open MPI", 2, 3, 2, "127.0.0.1", None, False, "prterun-host-123@1", 0)),
+        (PMI, ("PMI", 1, 2, 1, "node1", 4410, False, "none", 0)),
+        (KUBERNETES, ("Kubernetes", 1, 2, 0, "train-w-0-0.train", 4410, False, "none", 0)),
+    ],
+    ids=["fastdist", "torchrun", "slurm", "open-mpi", "pmi", "kubernetes"],
+)
+def test_each_launcher_is_understood(
+    environment: dict[str, str], expected: tuple[object, ...]
+) -> None:
+    place = from_env(environment)
+    assert 20_000 <= place.store_port <= 60_000 or place.store_port == 4410
+    port = place.store_port if expected[5] is None else expected[5]
+    assert (
+        place.launcher,
+        place.rank,
+        place.world_size,
+        place.local_rank,
+        place.store_host,
+        place.store_port,
+        place.store_hosted,
+        place.run_id,
+        place.incarnation,
+    ) == (*expected[:5], port, *expected[6:])
+
+
+def test_the_first_launcher_whose_rank_is_set_is_believed() -> None:
+    # torchrun started by srun by mpirun: the innermost one knows.
+    assert from_env(OPEN_MPI | SLURM | TORCHRUN).launcher == "torchrun"
+    assert from_env(OPEN_MPI | SLURM).launcher == "Slurm"
+
+
+def test_fastdist_variables_go_before_the_launchers() -> None:
+    place = from_env(TORCHRUN | FASTDIST)
+    assert (place.launcher, place.rank, place.world_size) == ("torchrun", 1, 4)
+    assert (place.store_host, place.store_port) == ("10.0.0.7", 4410)
+
+
+def test_explicit_arguments_go_before_everything() -> None:
+    place = from_env(TORCHRUN | FASTDIST, rank=0, world_size=2)
+    assert (place.rank, place.world_size) == (0, 2)
+
+
+def test_torchruns_own_store_keeps_its_port() -> None:
+    assert from_env(TORCHRUN).store_port == 29501
+    assert from_env(TORCHRUN | {"TORCHELASTIC_USE_AGENT_STORE": "False"}).store_port == 29500
+    assert from_env(TORCHRUN | {"FASTDIST_STORE_PORT": "4410"}).store_port == 4410
+
+
+def test_a_restarted_round_does_not_share_keys_with_the_one_before() -> None:
+    rounds = [
+        from_env(TORCHRUN | {"TORCHELASTIC_RESTART_COUNT": count, "TORCHELASTIC_RUN_ID": run})
+        for count, run in (("0", "a"), ("1", "a"), ("0", "b"))
+    ]
+    assert len({place.round_name for place in rounds}) == 3
+
+
+def test_all_workers_of_a_slurm_job_agree_on_the_port_and_other_jobs_do_not() -> None:
+    ports = [from_env(SLURM | {"SLURM_PROCID": rank}).store_port for rank in "0123"]
+    assert len(set(ports)) == 1
+    assert from_env(SLURM | {"SLURM_JOB_ID": "4712"}).store_port != ports[0]
+
+
+@pytest.mark.parametrize(
+    ("node_list", "first"),
+    [
+        ("node7", "node7"),
+        ("node7,node9", "node7"),
+        ("node[07-09,12],gpu3", "node07"),
+        ("gpu[3]", "gpu3"),
+        ("rack1-node[1,5]-ib", "rack1-node1-ib"),
+    ],
+)
+def test_the_first_host_of_a_node_list_is_found(node_list: str, first: str) -> None:
+    assert expand_first_host(node_list) == first
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        ({}, r"the rank of this worker is not known: FASTDIST_RANK or RANK is not set"),
+        (TORCHRUN | {"RANK": "three"}, r"RANK is 'three'; expected a number, 0 or more"),
+        (TORCHRUN | {"RANK": "-1"}, r"RANK is '-1'; expected a number"),
+        (TORCHRUN | {"RANK": "8"}, r"rank is 8; expected 0 to 7 in a world of 8"),
+        (TORCHRUN | {"WORLD_SIZE": ""}, r"the number of workers is not known: .* WORLD_SIZE"),
+        (TORCHRUN | {"MASTER_ADDR": ""}, r"MASTER_ADDR is not set, and torchrun does not say"),
+        (TORCHRUN | {"MASTER_PORT": ""}, r"MASTER_PORT is not set, and torchrun does not say"),
+        (TORCHRUN | {"MASTER_PORT": "http"}, r"MASTER_PORT is 'http'; expected a port, 1 to"),
+        (TORCHRUN | {"MASTER_PORT": "70000"}, r"MASTER_PORT is '70000'; expected a port"),
+        (TORCHRUN | {"MASTER_PORT": "65535"}, r"MASTER_PORT is 65535, torchrun's own"),
+        (FASTDIST | {"FASTDIST_STORE_HOSTED": "maybe"}, r"HOSTED is 'maybe'; expected 1 or 0"),
+        (OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, r"mpirun: -x MASTER_ADDR="),
+        (SLURM | {"SLURM_JOB_NODELIST": "[1-2"}, r"SLURM_JOB_NODELIST is .*a list of hosts"),
+    ],
+)
+def test_what_is_missing_or_makes_no_sense_is_named(environment: dict[str, str], says: str) -> None:
+    with pytest.raises(RendezvousError, match=says):
+        from_env(environment)
+
+
+def test_torch_users_catch_value_error() -> None:
+    with pytest.raises(ValueError, match="RANK"):
+        from_env({})
+
+
+@pytest.fixture
+def no_launcher(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Take away what the process that runs the tests was told."""
+    for name in os.environ:
+        if name.startswith("FASTDIST_") and name != "FASTDIST_CACHE_DIR":
+            monkeypatch.delenv(name)
+        if name in TORCHRUN or name.startswith(("SLURM_", "OMPI_", "PMI")):
+            monkeypatch.delenv(name)
+    return monkeypatch
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+def meet_and_close(meetings: list[Rendezvous]) -> None:
+    """Have every store set a key and read all others', then close them, the host's last."""
+    for store, rank, _ in meetings:
+        store.set(f"from {rank}", str(rank))
+    keys = [f"from {rank}" for _, rank, _ in meetings]
+    for store, _, _ in meetings:
+        assert store.multi_get(keys) == [b"%d" % rank for rank in range(len(meetings))]
+    for store, _, _ in sorted(meetings, key=lambda meeting: -meeting.rank):
+        store.close()
+
+
+@pytest.mark.usefixtures("no_launcher")
+@pytest.mark.parametrize("in_the_url", [True, False])
+def test_workers_meet_over_tcp(pool: ThreadPoolExecutor, in_the_url: bool) -> None:
+    url = f"tcp://127.0.0.1:{free_port()}"
+    jobs = [
+        pool.submit(rendezvous, f"{url}?rank={rank}&world_size=3", timeout=10)
+        if in_the_url
+        else pool.submit(rendezvous, url, rank, 3, 10)
+        for rank in range(3)
+    ]
+    meetings = [job.result(15) for job in jobs]
+    assert [meeting[1:] for meeting in meetings] == [(0, 3), (1, 3), (2, 3)]
+    meet_and_close(meetings)
+
+
+@pytest.mark.usefixtures("no_launcher")
+def test_workers_meet_in_a_file_and_leave_none(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/a%20store"
+    meetings = [rendezvous(url, rank, 2, 10) for rank in range(2)]
+    assert (tmp_path / "a store").exists()
+    meet_and_close(meetings)
+    assert not (tmp_path / "a store").exists()
+
+
+def test_workers_meet_by_environment(
+    no_launcher: pytest.MonkeyPatch, pool: ThreadPoolExecutor
+) -> None:
+    no_launcher.setenv("MASTER_ADDR", "127.0.0.1")
+    no_launcher.setenv("MASTER_PORT", str(free_port()))
+    jobs = [
+        pool.submit(rendezvous, f"env://?rank={rank}&world_size=2", timeout=10) for rank in range(2)
+    ]
+    meet_and_close([job.result(15) for job in jobs])
+
+
+def test_no_rank_binds_the_port_of_a_store_that_the_launcher_hosts(
+    no_launcher: pytest.MonkeyPatch, pool: ThreadPoolExecutor
+) -> None:
+    hosted, port = host_store(timeout=10)
+    no_launcher.setenv("MASTER_ADDR", "127.0.0.1")
+    no_launcher.setenv("MASTER_PORT", str(port))
+    no_launcher.setenv("FASTDIST_STORE_HOSTED", "1")
+    for url in ("env://", f"tcp://127.0.0.1:{port}"):
+        jobs = [pool.submit(rendezvous, url, rank, 2, 10) for rank in range(2)]
+        meet_and_close([job.result(15) for job in jobs])
+    assert hosted.num_keys() == 4
+    hosted.close()
+
+
+def test_each_round_of_an_elastic_job_finds_an_empty_store(
+    no_launcher: pytest.MonkeyPatch,
+) -> None:
+    hosted, port = host_store(timeout=10)
+    for name, value in (TORCHRUN | {"RANK": "0", "FASTDIST_STORE_HOSTED": "1"}).items():
+        no_launcher.setenv(name, value)
+    no_launcher.setenv("MASTER_ADDR", "127.0.0.1")
+    no_launcher.setenv("FASTDIST_STORE_PORT", str(port))
+    for restart in "012":
+        no_launcher.setenv("TORCHELASTIC_RESTART_COUNT", restart)
+        with rendezvous("env://", timeout=10).store as store:
+            assert store.compare_set("address of rank 0", "", restart) == restart.encode()
+    hosted.close()
+
+
+@pytest.mark.usefixtures("no_launcher")
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("http://127.0.0.1:80", 0, 1), r"url is 'http://.*known: env://, tcp://HOST:PORT, file:"),
+        (("tcp://127.0.0.1", 0, 1), r"expected tcp://HOST:PORT"),
+        (("tcp://:4410", 0, 1), r"expected tcp://HOST:PORT"),
+        (("tcp://127.0.0.1:99999", 0, 1), r"expected tcp://HOST:PORT"),
+        (("tcp://127.0.0.1:4410",), r"rank is not given"),
+        (("tcp://127.0.0.1:4410", 2, 2), r"rank is 2; expected 0 to 1 in a world of 2"),
+        (("tcp://127.0.0.1:4410", -2, 2), r"rank is -2; expected a number, 0 or more"),
+        (("tcp://127.0.0.1:4410?rank=x", -1, 2), r"rank is 'x'; expected a number"),
+        (("tcp://127.0.0.1:4410?rnk=0", -1, 2), r"unknown 'rnk'; known: rank, world_size"),
+        (("tcp://127.0.0.1:4410?rank=0", 1, 2), r"rank is 1 as an argument and 0 in .*give it"),
+        (("file://relative/path", 0, 1), r"expected file:///PATH, with three slashes"),
+        (("env://",), r"the rank of this worker is not known"),
+    ],
+)
+def test_a_wrong_url_or_rank_is_named(arguments: tuple[str, int, int], says: str) -> None:
+    with pytest.raises(RendezvousError, match=says):
+        rendezvous(*arguments)
+
+
+@pytest.mark.usefixtures("no_launcher")
+def test_a_worker_alone_is_told_who_is_missing_and_where() -> None:
+    with pytest.raises(StoreTimeoutError, match="is rank 0 running"):
+        rendezvous(f"tcp://127.0.0.1:{free_port()}", 1, 2, 0.1)
+
+
+@pytest.mark.usefixtures("no_launcher")
+def test_a_worker_with_the_wrong_secret_does_not_meet_the_others() -> None:
+    url = f"tcp://127.0.0.1:{free_port()}"
+    host = rendezvous(url, 0, 2, 10, secret=JobSecret.generate())
+    with host.store, pytest.raises(AuthenticationError):
+        rendezvous(url, 1, 2, 10, secret=JobSecret.generate())
+
+
+@pytest.mark.usefixtures("no_launcher")
+def test_two_workers_with_rank_0_are_told() -> None:
+    url = f"tcp://127.0.0.1:{free_port()}"
+    with rendezvous(url, 0, 2, 10).store, pytest.raises(StoreError, match="is taken"):
+        rendezvous(url, 0, 2, 10)
+
+
+@pytest.mark.usefixtures("no_launcher")
+def test_a_worker_publishes_the_address_by_which_it_reaches_the_store() -> None:
+    store, _ = host_store("127.0.0.2")
+    with PrefixStore("x", store) as prefixed:
+        assert worker_address(prefixed) == "127.0.0.1"
+        assert worker_address(prefixed, {"FASTDIST_ADDRESS": "10.1.2.3"}) == "10.1.2.3"
+
+
+@pytest.mark.usefixtures("no_launcher")
+def test_a_worker_without_a_served_store_stays_on_loopback(tmp_path: Path) -> None:
+    with FileStore(str(tmp_path / "store")) as store:
+        assert worker_address(store) == "127.0.0.1"
+
+
+@pytest.mark.usefixtures("no_launcher")
+def test_a_workers_security_follows_from_the_stores_secret() -> None:
+    plain, _ = host_store(security="none")
+    with plain, HashStore() as hashed, PrefixStore("x", host_store()[0]) as served:
+        assert isinstance(worker_security(plain, 0, 2), NoSecurity)
+        for store in (hashed, served):
+            security = worker_security(store, 1, 2)
+            assert isinstance(security, CurveSecurity)
+            assert security.member == "rank:1"
+
+
+def test_torch_distributed_names_are_found_where_torch_has_them() -> None:
+    import fastdist.distributed
+
+    assert fastdist.distributed.TCPStore is TCPStore
+    assert "rendezvous" in dir(fastdist.distributed)
+    with pytest.raises(AttributeError, match="has no attribute 'Sotre'; it has:"):
+        _ = fastdist.distributed.Sotre
