@@ -146,7 +146,7 @@ class ThreadPool:
             if self._leader is not leader or not self._leader_is_busy:
                 return
             if works_led is None or works_led == self._works_led:
-                self._leader = None
+                self._leader, self._leader_is_busy = None, False
                 self._wake_or_start()
 
     def look(self, seen: int) -> tuple[int, bool]:

@@ -1,3 +1,93 @@
 """Calls between workers: rpc_sync, rpc_async, remote, and what makes them arrive."""
 
+# The design note of this room.
+#
+# A call is made in `api.py`, packed in `outgoing.py`, sent and waited for in `client.py`. A caller
+# that blocks does everything itself on a lane of its own; the Futures of the others are completed
+# by the progress thread (`progress.py`). At the other end the pool's leader takes it from the
+# listener and runs it on the spot (`serving.py`; core/thread_pool.py, Note [Leader and followers]).
+# `wire.py` alone looks into Tensors, `gate.py` alone decides what may be loaded. `interceptors.py`
+# and `handlers.py` are how autograd, tangents and the profiler stand on this room without it
+# knowing them. `peer.py` watches over one other worker and feeds `peer_state.py`, which is pure.
+# `membership.py` knows who is there, `shutdown_barrier.py` how all leave together, and `rref*.py`
+# keep values that stay where they are.
+
 from __future__ import annotations
+
+from fastdist.core.future import Future
+
+from . import backend_registry, functions
+from .agent import RpcAgent
+from .agent import get_current_agent as _get_current_rpc_agent
+from .agent import is_current_agent_set as _is_current_rpc_agent_set
+from .api import (
+    _set_rpc_timeout,
+    _wait_all,
+    enable_gil_profiling,
+    get_rpc_timeout,
+    get_worker_info,
+    remote,
+    rpc_async,
+    rpc_sync,
+    shutdown,
+)
+from .backend_registry import BackendValue
+from .gate import allow, export
+from .handlers import Reply, register_handler
+from .init import init_rpc
+from .membership import WorkerInfo
+from .message_types import MessageType
+from .options import RpcBackendOptions, TensorPipeRpcBackendOptions, ZmqRpcBackendOptions
+from .zmq_agent import ZmqAgent
+
+TensorPipeAgent = ZmqAgent
+
+__all__ = [
+    "BackendType",
+    "BackendValue",
+    "Future",
+    "MessageType",
+    "Reply",
+    "RpcAgent",
+    "RpcBackendOptions",
+    "TensorPipeAgent",
+    "TensorPipeRpcBackendOptions",
+    "WorkerInfo",
+    "ZmqAgent",
+    "ZmqRpcBackendOptions",
+    "_get_current_rpc_agent",
+    "_get_debug_info",
+    "_is_current_rpc_agent_set",
+    "_set_rpc_timeout",
+    "_wait_all",
+    "allow",
+    "backend_registry",
+    "enable_gil_profiling",
+    "export",
+    "functions",
+    "get_rpc_timeout",
+    "get_worker_info",
+    "init_rpc",
+    "is_available",
+    "register_handler",
+    "remote",
+    "rpc_async",
+    "rpc_sync",
+    "shutdown",
+]
+
+
+def is_available() -> bool:
+    """Return whether this build has RPC; every one has."""
+    return True
+
+
+def _get_debug_info() -> dict[str, str]:
+    return _get_current_rpc_agent().get_debug_info()
+
+
+def __getattr__(name: str) -> object:
+    # Each registration makes a new BackendType, so it is looked up when it is asked for.
+    if name == "BackendType":
+        return backend_registry.BackendType
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
-
-from fastdist.core.future import Future
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from .interceptors import Envelope
 
 if TYPE_CHECKING:
+    from fastdist.core.future import Future
     from fastdist.distributed.pipe.metadata import Value
     from fastdist.tensor.tensor import Tensor
 
@@ -33,7 +32,14 @@ class Reply(NamedTuple):
     metadata: dict[str, Value]
 
 
-Handler: TypeAlias = Callable[[Envelope], "Reply | Future[Reply | None] | None"]
+class ValueReply(NamedTuple):
+    """A response whose body is a Python value, for the types that callers read as one."""
+
+    value: Any
+
+
+Answer: TypeAlias = "Reply | ValueReply | None"
+Handler: TypeAlias = Callable[[Envelope], "Answer | Future[Any]"]
 
 # Guards changes of _handlers; a look-up reads one entry.
 _handlers_lock = threading.Lock()

@@ -30,6 +30,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -52,6 +53,7 @@ class Envelope:
         "message_type",
         "metadata",
         "peer",
+        "read_value",
         "requires_grad",
         "tangents",
         "tensors",
@@ -73,6 +75,8 @@ class Envelope:
         self.metadata: dict[str, Value] = {} if metadata is None else metadata
         self.tangents: list[TangentEntry] = []
         self.autograd: AutogradBlock | None = None
+        # On arrival: reads the value that travels in the body, once; for handlers of this package.
+        self.read_value: Callable[[], Any] | None = None
 
     def wrap(self, message_type: int) -> None:
         """Become a message of another type around the one it was."""

@@ -71,6 +71,8 @@ class MessageType(IntEnum):
     # A member that joined or left a group without a fixed world size.
     MEMBERSHIP_REQ = OURS + 0x0F | REQUEST
     MEMBERSHIP_RESP = OURS + 0x10 | RESPONSE
+    # The answer to a request on a connection whose first message was no HELLO.
+    GREET_FIRST = OURS + 0x11 | RESPONSE
 
     def is_request(self) -> bool:
         """Return whether an answer is expected."""
@@ -106,6 +108,9 @@ RESPONSE_OF: Final[dict[int, MessageType]] = {
     _T.CLEANUP_LEVEL_REQ: _T.CLEANUP_LEVEL_RESP,
     _T.MEMBERSHIP_REQ: _T.MEMBERSHIP_RESP,
 }
+
+# What a shutdown sends while it waits until nothing else is under way.
+NOT_COUNTED: Final = frozenset({_T.SHUTDOWN_BARRIER_REQ, _T.PING})
 
 # Requests that run what users wrote. All others are short, or must never wait behind users' work.
 USER_WORK: Final = frozenset(

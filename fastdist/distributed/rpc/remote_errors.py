@@ -50,9 +50,9 @@ def unpack_error(envelope: Envelope, body: bytes, encoding: int) -> Exception:
     except Exception as failure:
         why = f"{type(failure).__name__}: {failure}"
     if why:
-        error = RemoteError(f"{kind}: {message} (its own type cannot be raised here: {why})")
+        error = RemoteError(f"{kind!s}: {message!s} (its own type cannot be raised here: {why})")
     if not any(note.startswith(_ORIGIN) for note in getattr(error, "__notes__", ())):
-        error.add_note(f"{_ORIGIN}{metadata.get('worker')!r}:\n{metadata.get('traceback')}")
+        error.add_note(f"{_ORIGIN}{metadata.get('worker')!r}:\n{metadata.get('traceback')!s}")
     return error
 
 

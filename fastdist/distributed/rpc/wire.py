@@ -34,6 +34,8 @@ DeviceMap: TypeAlias = Mapping[Device, Device]
 
 _DEVICE_TYPES: Final = ("cpu", "cuda", "sim")
 _TENSOR_AT: Final = "_tensor_at"
+# What a body holds, once, if there is a Tensor in it.
+TENSOR_AT: Final = _TENSOR_AT.encode()
 _HERE: Final = __name__
 
 # What other files of this package pickle in their own way: class -> function to (rebuild, args).
@@ -204,10 +206,10 @@ def _place(arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[list[_Place], list[B
 
 def _place_alone(array: np.ndarray[Any, Any], buffers: list[Buffer]) -> _Place:
     if array.flags.c_contiguous:
-        buffers.append(memoryview(array).cast("B") if array.size else b"")
+        buffers.append(array.data.cast("B") if array.size else b"")
         return len(buffers) - 1, 0, None
     copied = np.ascontiguousarray(array)
-    buffers.append(memoryview(copied).cast("B") if copied.size else b"")
+    buffers.append(copied.data.cast("B") if copied.size else b"")
     return len(buffers) - 1, 0, tuple(step // array.itemsize for step in copied.strides)
 
 
@@ -235,7 +237,7 @@ def _place_together(
         if len(together) > 1:
             for at, i in together:
                 found[i] = (len(buffers), at - low, None)
-            buffers.append(memoryview(whole[low - start : high - start]))
+            buffers.append(whole[low - start : high - start].data)
 
 
 def _owner(array: np.ndarray[Any, Any]) -> Any:

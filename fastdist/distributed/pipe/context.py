@@ -1,0 +1,93 @@
+"""The transports that a worker offers, and the choice of the fastest way to each peer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from fastdist.core.errors import BackendNotViableError
+from fastdist.distributed.sockets import Doorbell, NoSecurity, Security
+
+from .lane import Lane
+from .registry import channels, transports
+from .transports.zeromq import ZmqListener
+
+# Each of these files registers what it holds.
+from .transports import absent, inproc, ipc, tcp  # isort: skip
+from . import channels as _channels  # isort: skip
+
+_REGISTERED = (absent, inproc, ipc, tcp, _channels)
+
+
+class Context:
+    """What this worker listens on and by which ways it reaches others.
+
+    Raises  RpcError for unknown names; BackendNotViableError if nothing of a list can be had
+    """
+
+    def __init__(
+        self,
+        transport_names: Sequence[str] | None = None,
+        channel_names: Sequence[str] | None = None,
+        *,
+        host: str = "127.0.0.1",
+        security: Security | None = None,
+    ) -> None:
+        if transport_names is None:
+            transport_names = transports_of_environment()
+        self.transports = transports.choose(transport_names)
+        self.channels = channels.choose(channel_names)
+        self._host = host
+        self._security = NoSecurity() if security is None else security
+
+    def listen(self, name: str) -> ZmqListener:
+        """Return a listener that can be reached by every transport of this context, and by us."""
+        listener = ZmqListener(name)
+        try:
+            for registration in self.transports:
+                registration.member.bind(listener, self._host, self._security)
+            if "inproc" not in listener.addresses:
+                # Calls to oneself stay inside, whatever a user chose for the others.
+                inproc.InprocTransport().bind(listener, self._host, self._security)
+        except BaseException:
+            listener.close()
+            raise
+        return listener
+
+    def choose(
+        self, addresses: Mapping[str, str], *, same_host: bool, same_process: bool = False
+    ) -> str:
+        """Return the most wanted transport by which a peer with these addresses is reached.
+
+        Raises  BackendNotViableError if there is none
+        """
+        if same_process and "inproc" in addresses:
+            return "inproc"
+        for name, _, transport in self.transports:
+            address = addresses.get(name)
+            if address is not None and transport.reaches(
+                address, same_host=same_host, same_process=same_process
+            ):
+                return name
+        mine = ", ".join(registration.name for registration in self.transports)
+        raise BackendNotViableError(
+            f"no way to a peer at {dict(addresses)}: this worker offers {mine}; "
+            "let both have one transport in common that reaches from one to the other, such as uv"
+        )
+
+    def connect(
+        self, transport: str, address: str, closed: Doorbell, peer: str, *, watched: bool = False
+    ) -> Lane:
+        """Return a new lane, which the ringing of `closed` ends; watched, it tells of breaks."""
+        for registration in transports.by_priority():
+            if registration.name == transport:
+                return registration.member.connect(
+                    address, closed, self._security, peer, watched=watched
+                )
+        raise BackendNotViableError(f"transport {transport!r} is not registered any more")
+
+
+def transports_of_environment(environment: Mapping[str, str] = os.environ) -> list[str] | None:
+    """Return the names of FASTDIST_TRANSPORTS, which are separated by commas; None if unset."""
+    names = [name.strip() for name in environment.get("FASTDIST_TRANSPORTS", "").split(",")]
+    return [name for name in names if name] or None

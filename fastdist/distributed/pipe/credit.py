@@ -1,0 +1,63 @@
+"""How much of this worker's memory one peer's unanswered calls may hold."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from fastdist.core.thread_pool import hand_on_lead
+
+
+class Credit:
+    """Bytes and calls that may be under way to one peer.
+
+    Thread  any; take blocks while too much is under way
+    """
+
+    def __init__(self, max_bytes: int, max_calls: int) -> None:
+        self._max_bytes = max_bytes
+        self._max_calls = max_calls
+        # Guards the three below it.
+        self._returned = threading.Condition()
+        self._bytes = 0
+        self._calls = 0
+        self._waiting = 0
+
+    def take(self, size_bytes: int, deadline: float | None = None) -> bool:
+        """Count a call of size_bytes, waiting while too much is under way; False at the deadline.
+
+        Note    a call larger than everything goes alone
+        """
+        with self._returned:
+            if self._has_room(size_bytes):
+                self._bytes += size_bytes
+                self._calls += 1
+                return True
+        hand_on_lead()
+        with self._returned:
+            self._waiting += 1
+            timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+            came = self._returned.wait_for(lambda: self._has_room(size_bytes), timeout)
+            self._waiting -= 1
+            if came:
+                self._bytes += size_bytes
+                self._calls += 1
+            return came
+
+    def give_back(self, size_bytes: int) -> None:
+        """Count the end of a call."""
+        with self._returned:
+            self._bytes -= size_bytes
+            self._calls -= 1
+            if self._waiting:
+                self._returned.notify_all()
+
+    def under_way(self) -> tuple[int, int]:
+        """Return the bytes and the calls under way."""
+        with self._returned:
+            return self._bytes, self._calls
+
+    def _has_room(self, size_bytes: int) -> bool:
+        if not self._calls:
+            return True
+        return self._bytes + size_bytes <= self._max_bytes and self._calls < self._max_calls

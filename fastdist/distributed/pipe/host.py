@@ -1,0 +1,41 @@
+"""Facts about the machine and the process, by which two workers know whether they share them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import uuid
+
+
+@functools.cache
+def boot_id() -> str:
+    """Return what is the same for all processes of this machine since it started, and nowhere else.
+
+    Note    containers of one machine share it; whether they share files is asked of the files
+    """
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return f"node-{uuid.getnode():x}"
+
+
+@functools.cache
+def pid_namespace() -> str:
+    """Return the namespace in which this process's id has a meaning."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def process_start(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since boot; None if it is not there.
+
+    Note    a process id is given again; with its start time it is not
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return None

@@ -1,0 +1,47 @@
+"""What a listener is: where the messages of all peers arrive, and from where they are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from .message import Buffer
+
+
+class Received(NamedTuple):
+    """One message that came in.
+
+    `route` names the connection, for reply. `rank` is what the sender has proved to be, None where
+    its connection asks for no proof.
+    """
+
+    route: bytes
+    frames: list[Buffer]
+    rank: int | None
+
+
+class Listener(Protocol):
+    """Where messages arrive.
+
+    Thread  receive from one thread at a time; everything else from any
+    """
+
+    addresses: dict[str, str]
+
+    def receive(self, deadline: float | None = None) -> Received | None:
+        """Wait for a message; None after wake() or the deadline."""
+
+    def try_receive(self) -> Received | None:
+        """Return the next message, or None if none is there."""
+
+    def reply(self, route: bytes, frames: Sequence[Buffer]) -> bool:
+        """Send a message on a connection that came in; False if that is gone. Never blocks."""
+
+    def wake(self) -> None:
+        """Let receive return None soon."""
+
+    def fileno(self) -> int:
+        """Return a descriptor that becomes readable after something may have changed."""
+
+    def close(self, linger_s: float = 0.0) -> None:
+        """Close all addresses; what was sent may take linger_s more to leave."""

@@ -1,0 +1,216 @@
+"""A worker's whole relation to one peer: its lanes, the calls without answer, and their end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+from fastdist.core.errors import RpcError
+from fastdist.distributed.sockets import Doorbell
+
+from .lane import Lane
+from .message import Buffer
+from .shared_lane import SharedLane
+
+# Lanes for callers that block, beside the shared lane 0. A caller that finds none left uses lane 0
+# and waits for its Future: if it waited for a lane, calls that nest A -> B -> A could all wait.
+MAX_OWN_LANES: Final = 8
+
+
+class PendingCall(Protocol):
+    """A call without answer yet."""
+
+    def fail(self, error: Exception) -> None:
+        """End the call with an error, if it has not ended otherwise."""
+
+
+class Era:
+    """The time between two breaks of a connection: what waited during one ends with it."""
+
+    __slots__ = ("closed", "error", "lanes_out")
+
+    def __init__(self) -> None:
+        self.closed = Doorbell()
+        self.error: Exception | None = None
+        self.lanes_out = 0
+
+
+class OwnLane:
+    """A lane that one blocking caller has to itself."""
+
+    __slots__ = ("era", "greeting", "lane")
+
+    def __init__(self, lane: Lane, era: Era, greeting: list[Buffer]) -> None:
+        self.lane = lane
+        self.era = era
+        # What must go before the first call; None once it has.
+        self.greeting: list[Buffer] | None = greeting
+
+
+class Pipe:
+    """Lanes to one peer, and who waits for it.
+
+    `connect(bell, number)` makes a lane that ends when the bell rings; `greet(number)` is the
+    message that must be the first one on it.
+
+    Thread  any
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[Doorbell, int], Lane],
+        greet: Callable[[int], list[Buffer]],
+        attend: Callable[[], None],
+    ) -> None:
+        self._connect = connect
+        self._greet = greet
+        self._attend = attend
+        # Guards everything below. No lane is made, used or closed, and no call failed, under it.
+        self._lock = threading.Lock()
+        self._era = Era()
+        self._error: Exception | None = None
+        self._pending: dict[int, PendingCall] = {}
+        self._free: list[OwnLane] = []
+        self._num_own_lanes = 0
+        self._shared: SharedLane | None = None
+        self._shared_lock = threading.Lock()
+
+    @property
+    def error(self) -> Exception | None:
+        """Why this pipe is in error for good; None while it can be used."""
+        return self._error
+
+    def check_out(self) -> OwnLane | None:
+        """Return a lane for the caller alone, or None if all are taken.
+
+        Raises  the pipe's error
+        """
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            if self._free:
+                own = self._free.pop()
+                own.era.lanes_out += 1
+                return own
+            if self._num_own_lanes >= MAX_OWN_LANES:
+                return None
+            self._num_own_lanes += 1
+            number = self._num_own_lanes
+            era = self._era
+            era.lanes_out += 1
+        try:
+            return OwnLane(self._connect(era.closed, number), era, self._greet(number))
+        except BaseException:
+            with self._lock:
+                self._num_own_lanes -= 1
+                era.lanes_out -= 1
+            raise
+
+    def check_in(self, own: OwnLane, *, broken: bool = False) -> None:
+        """Give a lane back; one that is broken, or of an era that has ended, is closed."""
+        era = own.era
+        with self._lock:
+            era.lanes_out -= 1
+            keep = era.error is None and not broken
+            if keep:
+                self._free.append(own)
+            elif era is self._era:
+                self._num_own_lanes -= 1
+            close_bell = era.error is not None and era.lanes_out == 0
+        if not keep:
+            own.lane.close()
+        if close_bell:
+            era.closed.close()
+
+    def shared(self) -> SharedLane:
+        """Return lane 0, made now if nobody asked before.
+
+        Raises  the pipe's error
+        """
+        shared = self._shared
+        if shared is not None:
+            return shared
+        with self._shared_lock:
+            if self._shared is None:
+                with self._lock:
+                    if self._error is not None:
+                        raise self._error
+                    era = self._era
+                shared = SharedLane(self._connect(era.closed, 0), self._attend)
+                shared.send(self._greet(0))
+                self._shared = shared
+            return self._shared
+
+    def greet_again(self) -> None:
+        """Begin anew on lane 0, whose connection was lost and came back."""
+        shared = self._shared
+        if shared is not None:
+            shared.resume(self._greet(0))
+
+    def add_pending(self, message_id: int, call: PendingCall) -> None:
+        """Remember a call until its answer comes.
+
+        Raises  the pipe's error
+        """
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            self._pending[message_id] = call
+
+    def take_pending(self, message_id: int) -> PendingCall | None:
+        """Forget and return a call; None if it has ended before: then its answer is late."""
+        with self._lock:
+            return self._pending.pop(message_id, None)
+
+    def num_pending(self) -> int:
+        """Return how many calls wait for their answer."""
+        with self._lock:
+            return len(self._pending)
+
+    def break_off(self, error: Exception, *, for_good: bool) -> int:
+        """End every wait with error, and every lane but the shared one; return how many calls.
+
+        Not for good means that the connection was lost and came back: answers that were on their
+        way are lost, new calls go well.
+        """
+        with self._lock:
+            if self._error is not None:
+                return 0
+            era, self._era = self._era, Era()
+            era.error = error
+            if for_good:
+                self._error = error
+            lost, self._pending = self._pending, {}
+            lanes, self._free = self._free, []
+            self._num_own_lanes = 0
+            nobody_waits = era.lanes_out == 0
+        era.closed.ring()
+        self._end(lost.values(), lanes, error)
+        if nobody_waits:
+            era.closed.close()
+        return len(lost)
+
+    def close(self, farewell: list[Buffer] | None = None, linger_s: float = 0.0) -> None:
+        """Close all lanes, after a last message on lane 0; break_off(for_good=True) came before."""
+        with self._shared_lock:
+            shared, self._shared = self._shared, None
+        if shared is not None:
+            if farewell is not None:
+                shared.send(farewell)
+            shared.close(linger_s)
+        self._era.closed.close()
+
+    def _end(
+        self, calls: Iterable[PendingCall], lanes: Iterable[OwnLane], error: Exception
+    ) -> None:
+        for call in calls:
+            call.fail(error)
+        for own in lanes:
+            own.lane.close()
+
+
+def require_no_error(error: Exception | None) -> None:
+    """Raise error if there is one, as a fresh exception: many threads may raise it at once."""
+    if error is not None:
+        raise type(error)(*error.args) if isinstance(error, RpcError) else error

@@ -1,0 +1,157 @@
+"""Transports and channels by name, with PyTorch's priorities and ours beside them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+
+from fastdist.core.errors import BackendNotViableError, RpcError
+
+from .lane import Lane
+from .listener import Listener
+
+
+class Registered(Protocol):
+    """What a transport and a channel have in common."""
+
+    def why_not_viable(self) -> str | None:
+        """Return why this machine cannot offer it; None if it can."""
+
+
+class Transport(Registered, Protocol):
+    """A way to make lanes to a listener."""
+
+    def bind(self, listener: Listener, host: str, security: object) -> None:
+        """Let listener be reached this way, and note the address in listener.addresses."""
+
+    def reaches(self, address: str, *, same_host: bool, same_process: bool) -> bool:
+        """Return whether a lane from here to a peer's address can be made."""
+
+    def connect(
+        self, address: str, closed: object, security: object, peer: str, *, watched: bool
+    ) -> Lane:
+        """Return a new lane to a peer's address."""
+
+
+R = TypeVar("R", bound=Registered)
+
+
+class Registration(NamedTuple, Generic[R]):
+    """One entry; the highest priority that both ends can offer wins."""
+
+    name: str
+    priority: int
+    member: R
+
+
+class NotViable:
+    """The entry of something that this machine, or this version, cannot offer."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def why_not_viable(self) -> str | None:
+        """Return the reason."""
+        return self.reason
+
+
+class Registry(Generic[R]):
+    """Entries of one kind, found by name.
+
+    Thread  any
+    """
+
+    def __init__(self, kind: str, aliases: dict[str, str] | None = None) -> None:
+        self.kind = kind
+        self._aliases = aliases or {}
+        # Guards _entries.
+        self._entries_lock = threading.Lock()
+        self._entries: dict[str, Registration[R]] = {}
+
+    def register(self, name: str, priority: int, member: R) -> None:
+        """Add an entry, or replace the one of that name."""
+        with self._entries_lock:
+            self._entries[name] = Registration(name, priority, member)
+
+    def unregister(self, name: str) -> None:
+        """Remove an entry."""
+        with self._entries_lock:
+            self._entries.pop(name, None)
+
+    def has(self, name: str) -> bool:
+        """Return whether name, or what it is an alias of, is known."""
+        return self._aliases.get(name, name) in self._entries
+
+    def by_priority(self) -> list[Registration[R]]:
+        """Return all entries, the most wanted first."""
+        with self._entries_lock:
+            return sorted(self._entries.values(), key=lambda entry: -entry.priority)
+
+    def require_known(self, names: Sequence[str]) -> None:
+        """Check a user's list.
+
+        Raises  RpcError naming the first unknown one, and those that exist
+        """
+        for name in names:
+            if not self.has(name):
+                known = ", ".join(entry.name for entry in self.by_priority())
+                raise RpcError(f"Unknown {self.kind}: {name}; known, fastest first: {known}")
+
+    def choose(self, names: Sequence[str] | None = None) -> list[Registration[R]]:
+        """Return the viable entries, the most wanted first; a user's list is its own order.
+
+        Raises  BackendNotViableError with all reasons if none is viable
+        """
+        if names is None:
+            wanted = self.by_priority()
+        else:
+            self.require_known(names)
+            resolved = [self._aliases.get(name, name) for name in names]
+            wanted = [
+                self._entries[name]._replace(priority=len(resolved) - i)
+                for i, name in enumerate(resolved)
+            ]
+        reasons = {entry.name: entry.member.why_not_viable() for entry in wanted}
+        viable = [entry for entry in wanted if reasons[entry.name] is None]
+        if not viable:
+            told = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+            raise BackendNotViableError(f"no {self.kind} of {', '.join(reasons)} is viable: {told}")
+        return viable
+
+
+class NoTransport(NotViable):
+    """A transport that cannot be had."""
+
+    def bind(self, listener: Listener, host: str, security: object) -> None:
+        """Refuse."""
+        raise BackendNotViableError(self.reason)
+
+    def reaches(self, address: str, *, same_host: bool, same_process: bool) -> bool:
+        """Reach nobody."""
+        return False
+
+    def connect(
+        self, address: str, closed: object, security: object, peer: str, *, watched: bool
+    ) -> Lane:
+        """Refuse."""
+        raise BackendNotViableError(self.reason)
+
+
+SHM_TRANSPORT_PRIORITY: Final = 200
+IBV_TRANSPORT_PRIORITY: Final = 100
+UV_TRANSPORT_PRIORITY: Final = 0
+INPROC_TRANSPORT_PRIORITY: Final = 300
+IPC_TRANSPORT_PRIORITY: Final = 150
+
+CMA_CHANNEL_PRIORITY: Final = 1200
+MULTIPLEXED_UV_CHANNEL_PRIORITY: Final = 1100
+BASIC_CHANNEL_PRIORITY: Final = 1000
+CUDA_XTH_CHANNEL_PRIORITY: Final = 400
+CUDA_IPC_CHANNEL_PRIORITY: Final = 300
+CUDA_GDR_CHANNEL_PRIORITY: Final = 200
+CUDA_BASIC_CHANNEL_PRIORITY: Final = 0
+ARENA_CHANNEL_PRIORITY: Final = 1300
+
+transports: Registry[Transport] = Registry("transport", aliases={"tcp": "uv"})
+channels: Registry[Registered] = Registry("channel")

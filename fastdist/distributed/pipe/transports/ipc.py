@@ -1,0 +1,49 @@
+"""The transport between processes of one host: ZeroMQ over a unix socket of this user's."""
+
+from __future__ import annotations
+
+import os
+from typing import cast
+
+import zmq
+
+from fastdist.distributed.pipe.lane import Lane
+from fastdist.distributed.pipe.listener import Listener
+from fastdist.distributed.pipe.registry import IPC_TRANSPORT_PRIORITY, transports
+from fastdist.distributed.sockets import Doorbell, NoSecurity, ipc_endpoint, unique_name
+
+from .zeromq import ZmqLane, ZmqListener
+
+
+class IpcTransport:
+    """A unix socket in a directory that only this user can enter; needs no keys."""
+
+    def why_not_viable(self) -> str | None:
+        """Return why not, where libzmq was built without it."""
+        return None if zmq.has("ipc") else "this libzmq has no ipc"
+
+    def bind(self, listener: Listener, host: str, security: object) -> None:
+        """Listen at a new socket file."""
+        endpoint = ipc_endpoint(unique_name("rpc"))
+        cast(ZmqListener, listener).bind("ipc", endpoint, NoSecurity())
+
+    def reaches(self, address: str, *, same_host: bool, same_process: bool) -> bool:
+        """Return whether the peer's socket file is here and of this user.
+
+        Note    containers of one host may not share files, and users of one host do not share trust
+        """
+        if not same_host:
+            return False
+        try:
+            return os.stat(address.removeprefix("ipc://")).st_uid == os.getuid()
+        except OSError:
+            return False
+
+    def connect(
+        self, address: str, closed: object, security: object, peer: str, *, watched: bool
+    ) -> Lane:
+        """Return a new lane to a socket file."""
+        return ZmqLane("ipc", address, cast(Doorbell, closed), NoSecurity(), peer, watched=watched)
+
+
+transports.register("ipc", IPC_TRANSPORT_PRIORITY, IpcTransport())

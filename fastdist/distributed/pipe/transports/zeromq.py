@@ -1,0 +1,273 @@
+"""Lanes and listeners over ZeroMQ: a DEALER each lane, one ROUTER for all that comes in."""
+
+from __future__ import annotations
+
+import select
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+import zmq
+
+from fastdist.distributed.pipe.lane import READABLE, WRITABLE, LaneClosed, LaneTimeout
+from fastdist.distributed.pipe.listener import Received
+from fastdist.distributed.pipe.message import Buffer
+from fastdist.distributed.sockets import (
+    Doorbell,
+    Security,
+    Socket,
+    SocketEvent,
+    SocketMonitor,
+    authenticated_rank,
+    bind,
+    connect,
+    make_socket,
+    poll_timeout_ms,
+)
+
+# Every frame is copied into libzmq's memory when it is sent. Without the copy frames from 256 KiB
+# on would go a quarter faster, but the caller's memory would have to stay as it is until an unknown
+# time, and pyzmq would start a thread of its own to learn when. Large tensors of one host are the
+# business of a shared-memory channel.
+
+_EVENTS: Final = int(zmq.EVENTS)
+_NOBLOCK: Final = int(zmq.NOBLOCK)
+_SNDMORE: Final = int(zmq.SNDMORE)
+
+
+class ZmqLane:
+    """A DEALER and the bell that ends every wait on it.
+
+    Note    See Note [ZMQ_FD is edge triggered] in sockets/waiting.py: each wait asks the socket
+            before it sleeps
+    """
+
+    def __init__(
+        self,
+        transport: str,
+        address: str,
+        closed: Doorbell,
+        security: Security,
+        peer: str,
+        *,
+        watched: bool = False,
+    ) -> None:
+        self.transport = transport
+        self.address = address
+        self.socket: Socket = make_socket(zmq.DEALER, f"lane to {peer} by {transport}")
+        try:
+            # Before connect, or the first events are lost.
+            self.monitor = SocketMonitor(self.socket) if watched else None
+            connect(self.socket, address, security, peer)
+        except BaseException:
+            self.socket.close()
+            raise
+        self._closed = closed
+        self._poller = select.poll()
+        self._fd = int(self.socket.get(zmq.FD))
+        self._closed_fd = closed.fileno()
+        self._poller.register(self._fd, select.POLLIN)
+        self._poller.register(self._closed_fd, select.POLLIN)
+
+    def try_send(self, frames: Sequence[Buffer]) -> bool:
+        """Send a message if it can leave now; never blocks."""
+        try:
+            _send(self.socket, frames)
+        except zmq.Again:
+            return False
+        return True
+
+    def send(self, frames: Sequence[Buffer], deadline: float | None) -> None:
+        """Send a message as soon as the connection takes it."""
+        while not self.try_send(frames):
+            self._sleep_until(WRITABLE, deadline)
+
+    def try_receive(self) -> list[Buffer] | None:
+        """Return the frames of the next message, or None if none is there."""
+        try:
+            return _receive(self.socket)
+        except zmq.Again:
+            return None
+
+    def receive(self, deadline: float | None) -> list[Buffer]:
+        """Return the frames of the next message, waiting for it."""
+        while True:
+            self._sleep_until(READABLE, deadline)
+            frames = self.try_receive()
+            if frames is not None:
+                return frames
+
+    def events(self) -> int:
+        """Return READABLE, WRITABLE, both or neither; they are ZeroMQ's own numbers."""
+        return _events(self.socket)
+
+    def fileno(self) -> int:
+        """Return the socket's edge-triggered descriptor."""
+        return self._fd
+
+    def connection_fileno(self) -> int:
+        """Return the descriptor of the events of a watched lane, -1 of another."""
+        return -1 if self.monitor is None else self.monitor.fileno()
+
+    def next_connection_event(self) -> str | None:
+        """Return what happened next to the connection of a watched lane, or None."""
+        event: SocketEvent | None = None if self.monitor is None else self.monitor.try_receive()
+        return None if event is None else event.kind
+
+    def close(self, linger_s: float = 0.0) -> None:
+        """Close the socket; a second time does nothing."""
+        self.socket.close(linger=linger_s * 1000)
+
+    def _sleep_until(self, event: int, deadline: float | None) -> None:
+        socket, poll = self.socket, self._poller.poll
+        while not _events(socket) & event:
+            timeout_ms = None if deadline is None else poll_timeout_ms(deadline)
+            ready = poll(timeout_ms)
+            for fd, _ in ready:
+                # What has arrived before the end still counts.
+                if fd == self._closed_fd and not _events(socket) & event:
+                    raise LaneClosed(f"the lane to {self.address} was closed")
+            if not ready and timeout_ms == 0:
+                raise LaneTimeout(f"nothing on the lane to {self.address} in time")
+
+
+class ZmqListener:
+    """A ROUTER, read by one thread and written by all."""
+
+    def __init__(self, name: str) -> None:
+        self.addresses: dict[str, str] = {}
+        # Guards the socket and all below it but _woken. A reader sleeps without it.
+        self._socket_lock = threading.Lock()
+        self._socket = make_socket(zmq.ROUTER, name)
+        self._sleeping = False
+        self._woken = False
+        self._closed = False
+        self._unsent: deque[tuple[bytes, Sequence[Buffer]]] = deque()
+        self._ranks: dict[bytes, int | None] = {}
+        self._bell = Doorbell()
+        self._poller = select.poll()
+        self._fd = int(self._socket.get(zmq.FD))
+        self._poller.register(self._fd, select.POLLIN)
+        self._poller.register(self._bell.fileno(), select.POLLIN)
+
+    def bind(self, transport: str, endpoint: str, security: Security) -> None:
+        """Listen at one more address."""
+        with self._socket_lock:
+            self.addresses[transport] = bind(self._socket, endpoint, security)
+
+    def receive(self, deadline: float | None = None) -> Received | None:
+        """Wait for a message; None after wake() or the deadline."""
+        while True:
+            with self._socket_lock:
+                if self._closed:
+                    return None
+                if _events(self._socket) & READABLE:
+                    return self._receive()
+                # Until this is False again, whoever sends looks for us: a send may take the edge.
+                self._sleeping = True
+            timeout_ms = poll_timeout_ms(deadline)
+            ready = self._poller.poll(timeout_ms)
+            with self._socket_lock:
+                self._sleeping = False
+                received = self._receive()
+            if received is not None:
+                return received
+            if any(fd != self._fd for fd, _ in ready):
+                self._bell.clear()
+                # Senders ring as well, to pass on an edge that they took.
+                if self._woken:
+                    self._woken = False
+                    return None
+            elif not ready and timeout_ms == 0:
+                return None
+
+    def try_receive(self) -> Received | None:
+        """Return the next message, or None if none is there."""
+        with self._socket_lock:
+            return self._receive()
+
+    def reply(self, route: bytes, frames: Sequence[Buffer]) -> bool:
+        """Send a message on a connection that came in; False if that is gone. Never blocks."""
+        with self._socket_lock:
+            if self._closed:
+                return False
+            try:
+                _send(self._socket, (route, *frames))
+            except zmq.Again:
+                self._unsent.append((route, frames))
+            except zmq.ZMQError as error:
+                if error.errno != zmq.EHOSTUNREACH:
+                    raise
+                return False
+            if self._sleeping and _events(self._socket) & READABLE:
+                self._bell.ring()
+        return True
+
+    def forget(self, route: bytes) -> None:
+        """Drop what is known of a connection that has ended."""
+        with self._socket_lock:
+            self._ranks.pop(route, None)
+
+    def wake(self) -> None:
+        """Let receive return None soon."""
+        self._woken = True
+        self._bell.ring()
+
+    def fileno(self) -> int:
+        """Return the socket's edge-triggered descriptor."""
+        return self._fd
+
+    def close(self, linger_s: float = 0.0) -> None:
+        """Close the socket; a second time does nothing. No thread may be in receive."""
+        with self._socket_lock:
+            self._closed = True
+            self._socket.close(linger=linger_s * 1000)
+        self._bell.close()
+
+    def _receive(self) -> Received | None:
+        if self._closed:
+            return None
+        if self._unsent:
+            self._flush()
+        try:
+            route = self._socket.recv(_NOBLOCK)
+            if route in self._ranks:
+                return Received(route, _receive(self._socket), self._ranks[route])
+            parts = self._socket.recv_multipart(_NOBLOCK, copy=False)
+        except zmq.Again:
+            return None
+        # Asked once a connection: libzmq makes routes, so no peer can claim another's.
+        rank = self._ranks[route] = authenticated_rank(parts[0])
+        return Received(route, [part.bytes for part in parts], rank)
+
+    def _flush(self) -> None:
+        while self._unsent:
+            route, frames = self._unsent[0]
+            try:
+                _send(self._socket, (route, *frames))
+            except zmq.Again:
+                return
+            except zmq.ZMQError as error:
+                if error.errno != zmq.EHOSTUNREACH:
+                    raise
+            self._unsent.popleft()
+
+
+def _events(socket: Socket) -> int:
+    return socket.get(_EVENTS)  # type: ignore[return-value]
+
+
+def _send(socket: Socket, frames: Sequence[Buffer]) -> None:
+    last = len(frames) - 1
+    for i, frame in enumerate(frames):
+        flags = _NOBLOCK if i == last else _NOBLOCK | _SNDMORE
+        socket.send(frame, flags)
+
+
+def _receive(socket: Socket) -> list[Buffer]:
+    frames: list[Any] = [socket.recv(_NOBLOCK)]
+    while socket.get(zmq.RCVMORE):
+        # The memory of a frame is ours alone, and writable, which a bytes object is not.
+        frames.append(socket.recv(_NOBLOCK, copy=False).buffer)
+    return frames

@@ -1,0 +1,182 @@
+"""What every agent offers, and which one this process has."""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fastdist.core.errors import RpcNotRunningError
+from fastdist.core.future import Future
+
+from .handlers import Reply
+from .membership import WorkerInfo
+
+if TYPE_CHECKING:
+    from fastdist.core.device import Device
+    from fastdist.distributed.pipe.metadata import Value
+    from fastdist.tensor.tensor import Tensor
+
+
+class RpcAgent(ABC):
+    """Sends this worker's calls and runs those of others.
+
+    Thread  any
+    """
+
+    @abstractmethod
+    def get_worker_info(self, to: str | int | WorkerInfo | None = None) -> WorkerInfo:
+        """Return this worker, or the one of a name or id.
+
+        Raises  RpcError naming the workers that exist
+        """
+
+    @abstractmethod
+    def get_worker_infos(self) -> list[WorkerInfo]:
+        """Return all workers by id."""
+
+    @abstractmethod
+    def call(
+        self,
+        to: WorkerInfo,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        timeout_s: float,
+    ) -> Any:
+        """Run function on another worker, wait, and return its result.
+
+        Units   timeout_s: 0 waits for ever, UNSET_RPC_TIMEOUT takes the default
+        """
+
+    @abstractmethod
+    def call_async(
+        self,
+        to: WorkerInfo,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        timeout_s: float,
+    ) -> Future[Any]:
+        """Run function on another worker and return a Future of its result."""
+
+    @abstractmethod
+    def send(
+        self,
+        worker_id: int,
+        message_type: int,
+        tensors: Sequence[Tensor] = (),
+        metadata: Mapping[str, Value] | None = None,
+        timeout_s: float = 0.0,
+        retries: int = 0,
+    ) -> Future[Reply]:
+        """Send a request to the handler of message_type, and return a Future of its Reply.
+
+        After a failure that leaves the worker alive the request goes again, up to `retries` times,
+        1 s later at first and then half as long again each time; so only for what may run twice.
+        """
+
+    @abstractmethod
+    def device_map_to(self, worker_id: int) -> Mapping[Device, Device]:
+        """Return where tensors of this worker's devices go at another."""
+
+    @abstractmethod
+    def is_dead(self, worker_id: int) -> bool:
+        """Return whether a worker was lost or has left."""
+
+    @abstractmethod
+    def add_lost_callback(self, callback: Callable[[WorkerInfo], None]) -> None:
+        """Call callback(worker), on a pool thread, for each worker that is lost or leaves."""
+
+    @abstractmethod
+    def join(self, timeout_s: float) -> None:
+        """Wait until no call is under way anywhere in the group."""
+
+    @abstractmethod
+    def shutdown(self) -> None:
+        """End all threads and close all sockets of this agent. A second time does nothing."""
+
+    @abstractmethod
+    def get_metrics(self) -> dict[str, str]:
+        """Return what the agent counts, as text."""
+
+    @abstractmethod
+    def get_debug_info(self) -> dict[str, str]:
+        """Return the metrics, and what else helps to understand a hang."""
+
+
+# Guards _agent.
+_agent_lock = threading.Lock()
+_agent: RpcAgent | None = None
+_forked_from: int | None = None
+
+
+# Called with the worker id by init_rpc, before the group is joined, and by shutdown.
+_start_hooks: list[Callable[[int], None]] = []
+_stop_hooks: list[Callable[[], None]] = []
+
+
+def add_hooks(start: Callable[[int], None], stop: Callable[[], None]) -> None:
+    """Call start(worker_id) before this worker can be reached, and stop() when it no longer can.
+
+    Note    start is called at once if RPC is up
+    """
+    _start_hooks.append(start)
+    _stop_hooks.append(stop)
+    agent = _agent
+    if agent is not None:
+        start(agent.get_worker_info().id)
+
+
+def run_start_hooks(worker_id: int) -> None:
+    """Tell the rooms above that this worker is about to join."""
+    for hook in _start_hooks:
+        hook(worker_id)
+
+
+def run_stop_hooks() -> None:
+    """Tell the rooms above that RPC is down."""
+    for hook in _stop_hooks:
+        hook()
+
+
+def get_current_agent() -> RpcAgent:
+    """Return this process's agent.
+
+    Raises  RpcNotRunningError before init_rpc, after shutdown, and in a forked child
+    """
+    agent = _agent
+    if agent is None:
+        if _forked_from is not None:
+            raise RpcNotRunningError(
+                f"RPC has not been initialized in this process, a fork of {_forked_from}: its "
+                "threads and sockets did not come along; start workers with the 'spawn' method"
+            )
+        raise RpcNotRunningError(
+            "RPC has not been initialized. Call fastdist.distributed.rpc.init_rpc first."
+        )
+    return agent
+
+
+def is_current_agent_set() -> bool:
+    """Return whether init_rpc has been called, and shutdown has not."""
+    return _agent is not None
+
+
+def set_current_agent(agent: RpcAgent | None) -> None:
+    """Make agent this process's; None takes it away."""
+    global _agent
+    with _agent_lock:
+        _agent = agent
+
+
+def _mark_child() -> None:
+    global _agent, _agent_lock, _forked_from
+    _agent_lock = threading.Lock()
+    if _agent is not None:
+        _agent, _forked_from = None, os.getppid()
+
+
+os.register_at_fork(after_in_child=_mark_child)

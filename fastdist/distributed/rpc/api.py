@@ -1,0 +1,159 @@
+"""The calls that users make: rpc_sync, rpc_async, remote, get_worker_info, shutdown."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from fastdist.core.errors import RpcError
+from fastdist.core.future import Future, wait_all
+
+from . import agent as agents
+from . import constants
+from .agent import RpcAgent, get_current_agent
+from .membership import WorkerInfo
+
+if TYPE_CHECKING:
+    from .rref import RRef
+
+__all__ = [
+    "get_rpc_timeout",
+    "get_worker_info",
+    "remote",
+    "rpc_async",
+    "rpc_sync",
+    "shutdown",
+]
+
+To: TypeAlias = str | int | WorkerInfo
+
+_collecting = threading.local()
+
+
+def rpc_sync(
+    to: To,
+    func: Callable[..., Any],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    timeout: float = constants.UNSET_RPC_TIMEOUT,
+) -> Any:
+    """Run func(*args, **kwargs) on worker `to`, wait, and return its result.
+
+    Units   timeout in seconds; 0 waits for ever, the default is the options' rpc_timeout
+    Raises  what func raises, with its type and its traceback as a note; RpcTimeoutError;
+            WorkerLostError naming the worker
+    """
+    agent = get_current_agent()
+    info = _prepare(agent, to, func)
+    return agent.call(info, func, args or (), kwargs or {}, timeout)
+
+
+def rpc_async(
+    to: To,
+    func: Callable[..., Any],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    timeout: float = constants.UNSET_RPC_TIMEOUT,
+) -> Future[Any]:
+    """Run func(*args, **kwargs) on worker `to` and return a Future of its result.
+
+    Note    arguments are copied before this returns, and may be changed right after
+    """
+    agent = get_current_agent()
+    info = _prepare(agent, to, func)
+    future = agent.call_async(info, func, args or (), kwargs or {}, timeout)
+    futures = getattr(_collecting, "futures", None)
+    if futures is not None:
+        futures.append(future)
+    return future
+
+
+def remote(
+    to: To,
+    func: Callable[..., Any],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    timeout: float = constants.UNSET_RPC_TIMEOUT,
+) -> RRef[Any]:
+    """Run func(*args, **kwargs) on worker `to`, and return at once an RRef to its result there."""
+    from .rref_context import create_remote
+
+    agent = get_current_agent()
+    info = _prepare(agent, to, func)
+    return create_remote(agent, info, func, args or (), kwargs or {}, timeout)
+
+
+def get_worker_info(worker_name: To | None = None) -> WorkerInfo:
+    """Return the WorkerInfo of a name, or this worker's own.
+
+    Raises  RpcError for an unknown name
+    """
+    return get_current_agent().get_worker_info(worker_name)
+
+
+def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> None:
+    """Leave the group; if graceful, after all workers have come here and no call is under way.
+
+    Units   timeout in seconds, for all of the waiting; 0 stands for 15 s
+    Raises  ShutdownIncomplete naming who did not come; RPC is shut down all the same
+    """
+    agent = get_current_agent()
+    try:
+        if graceful:
+            agent.join(timeout or constants.SHUTDOWN_TIMEOUT_S)
+    finally:
+        _end(agent)
+
+
+def get_rpc_timeout() -> float:
+    """Return the timeout in seconds of calls that give none."""
+    return _zmq_agent().get_rpc_timeout()
+
+
+def _set_rpc_timeout(timeout: float) -> None:
+    """Change the timeout of calls that give none."""
+    _zmq_agent().set_rpc_timeout(timeout)
+
+
+def enable_gil_profiling(flag: bool) -> None:
+    """Measure how long requests wait for the interpreter lock, as a metric of the agent."""
+    _zmq_agent().enable_gil_profiling(flag)
+
+
+@contextmanager
+def _wait_all() -> Iterator[None]:
+    """Wait, at the end of the block, for all Futures that rpc_async gave to this thread in it."""
+    _collecting.futures = []
+    try:
+        yield
+    finally:
+        futures = _collecting.futures
+        del _collecting.futures
+        wait_all(futures)
+
+
+def _end(agent: RpcAgent) -> None:
+    try:
+        agent.shutdown()
+    finally:
+        agents.set_current_agent(None)
+        agents.run_stop_hooks()
+
+
+def _prepare(agent: RpcAgent, to: To, func: object) -> WorkerInfo:
+    if not callable(func):
+        raise TypeError("function should be callable.")
+    if to.__class__ is WorkerInfo:
+        return to  # type: ignore[return-value]
+    if not isinstance(to, (str, int, WorkerInfo)):
+        raise ValueError(f"Cannot get WorkerInfo from name {to}")
+    return agent.get_worker_info(to)
+
+
+def _zmq_agent() -> Any:
+    agent = get_current_agent()
+    if not hasattr(agent, "set_rpc_timeout"):
+        raise RpcError(f"the agent {type(agent).__name__} has no such setting")
+    return agent

@@ -1,0 +1,288 @@
+"""The calling half of the agent: sends requests, waits on lanes, completes Futures."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fastdist.core.errors import FastdistError, RpcError, WorkerLostError
+from fastdist.core.future import Future
+from fastdist.core.thread_pool import ThreadPool, hand_on_lead
+from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
+from fastdist.distributed.pipe.message import Buffer, Message, decode
+
+from .interceptors import Envelope
+from .message_types import NOT_COUNTED, MessageType
+from .metrics import CallCounts
+from .outgoing import Call, NotGreetedError, deadline_of, fresh, open_answer, pack_request
+from .progress import Progress
+from .timeouts import Timeouts
+from .wire import TENSOR_AT
+
+if TYPE_CHECKING:
+    from fastdist.core.device import Device
+    from fastdist.distributed.pipe.metadata import Value
+    from fastdist.distributed.pipe.pipe import OwnLane
+    from fastdist.tensor.tensor import Tensor
+
+    from .membership import Record
+    from .peer import Peer
+
+_RETRY_FIRST_S = 1.0
+_RETRY_FACTOR = 1.5
+
+
+class Client:
+    """Calls of this worker to all others.
+
+    Thread  any
+    """
+
+    def __init__(
+        self,
+        me: Record,
+        pool: ThreadPool,
+        counts: CallCounts,
+        peer_of: Callable[[int], Peer],
+        device_map_to: Callable[[int], Mapping[Device, Device]],
+    ) -> None:
+        self.timeouts = Timeouts()
+        self.progress = Progress("fastdist-rpc-progress", self.timeouts, self._expire)
+        self._me = me
+        self._pool = pool
+        self._counts = counts
+        self._peer_of = peer_of
+        self._device_map_to = device_map_to
+        self._numbers = itertools.count()
+        # Calls that have a deadline, by id: where an expired id leads to. One entry at a time is
+        # put in or taken out.
+        self._expiring: dict[int, Call] = {}
+
+    def call(self, worker_id: int, kind: MessageType, value: Any, timeout_s: float) -> Any:
+        """Send a request, wait, and return what the answer holds; all on this thread."""
+        call = self._new_call(worker_id, kind, [], None, timeout_s, value[0])
+        own = call.peer.pipe.check_out()
+        if own is None:
+            return self._start(call, value, timeout_s).wait()
+        try:
+            self._pack(call, value)
+        except BaseException:
+            call.peer.pipe.check_in(own)
+            raise
+        try:
+            return self._wait_on_lane(call, own, timeout_s)
+        except NotGreetedError:
+            # The lane had lost its connection unnoticed. The call has not run: once more, by
+            # the lane that is watched.
+            again = self._new_call(worker_id, kind, [], None, timeout_s, value[0])
+            return self._start(again, value, timeout_s).wait()
+
+    def request(
+        self,
+        worker_id: int,
+        kind: MessageType,
+        value: Any = None,
+        tensors: Sequence[Tensor] = (),
+        metadata: Mapping[str, Value] | None = None,
+        timeout_s: float = 0.0,
+        what: object = None,
+    ) -> Future[Any]:
+        """Send a request and return a Future of what the answer holds."""
+        what = kind.name if what is None else what
+        call = self._new_call(worker_id, kind, list(tensors), metadata, timeout_s, what)
+        return self._start(call, value, timeout_s)
+
+    def request_with_retries(self, retries: int, *request: Any) -> Future[Any]:
+        """Send a request that may run twice; again after a failure that leaves the worker alive."""
+        resend = _Resend(self, request, retries)
+        resend.send()
+        return resend.outcome
+
+    def answer_came(self, peer: Peer, frames: list[Buffer]) -> None:
+        """Complete the call that an answer on lane 0 is for; on the progress thread."""
+        answer = decode(frames)
+        if answer.message_id == 0:
+            # The answer to a greeting is a refusal.
+            envelope = Envelope(answer.type, peer.info.id, [], answer.metadata)
+            refused = Call(peer, envelope, 0, None, "HELLO")
+            try:
+                open_answer(answer, refused)
+            except FastdistError as error:
+                peer.refuse(error)
+            return
+        call = peer.pipe.take_pending(answer.message_id)
+        if call is None:
+            return  # late: its caller has been told that it took too long
+        assert isinstance(call, Call)
+        size = sum(len(frame) for frame in frames)
+        plainly = reads_plainly(answer.body)
+        if plainly or not self._pool.submit_uncounted(_complete, call, answer, size):
+            _complete(call, answer, size)
+
+    def _new_call(
+        self,
+        worker_id: int,
+        kind: MessageType,
+        tensors: list[Tensor],
+        metadata: Mapping[str, Value] | None,
+        timeout_s: float,
+        what: object,
+    ) -> Call:
+        peer = self._peer_of(worker_id)
+        envelope = Envelope(kind, worker_id, tensors, dict(metadata) if metadata else None)
+        message_id = self._me.rank << 48 | next(self._numbers) + 1
+        return Call(peer, envelope, message_id, deadline_of(timeout_s), what)
+
+    def _pack(self, call: Call, value: Any) -> None:
+        device_map = self._device_map_to(call.peer.info.id)
+        pack_request(call, value, self._me.rank, self._me.incarnation, device_map)
+
+    def _start(self, call: Call, value: Any, timeout_s: float) -> Future[Any]:
+        self._pack(call, value)
+        peer, size = call.peer, call.size_bytes()
+        is_user_work = call.envelope.effective_type == MessageType.PYTHON_CALL
+        future: Future[Any] = Future(executor=self._pool)
+        call.future = future
+        call.finish = self._finish
+        call.charged_bytes = size if is_user_work else -1
+        # Only users' calls wait: answers, gradients and clean-up are what frees the room.
+        if is_user_work and not peer.credit.take(size, call.deadline):
+            raise call.timeout_error(timeout_s)
+        if call.envelope.message_type not in NOT_COUNTED:
+            self._counts.call_sent(peer.info.name, size)
+        call.timeout_s = timeout_s
+        if call.deadline is not None:
+            self._expiring[call.message_id] = call
+            if self.timeouts.add(call.message_id, call.deadline):
+                self.progress.wake()
+        try:
+            # Counted before the send: the answer may arrive before send() returns.
+            peer.pipe.add_pending(call.message_id, call)
+            peer.pipe.shared().send(call.frames)
+        except Exception as error:
+            peer.pipe.take_pending(call.message_id)
+            call.end(None, fresh(error))
+        call.frames = []
+        return future
+
+    def _finish(self, call: Call, received_bytes: int, failed: bool) -> None:
+        if call.deadline is not None:
+            self._expiring.pop(call.message_id, None)
+            self.timeouts.remove(call.message_id)
+        if call.charged_bytes >= 0:
+            call.peer.credit.give_back(call.charged_bytes)
+        if call.envelope.message_type not in NOT_COUNTED:
+            self._counts.call_ended(call.peer.info.name, received_bytes, failed=failed)
+
+    def _expire(self, message_ids: list[int]) -> None:
+        for message_id in message_ids:
+            call = self._expiring.get(message_id)
+            if call is not None:
+                # From here on its id is unknown: a late answer is dropped.
+                call.peer.pipe.take_pending(message_id)
+                call.end(None, call.timeout_error(call.timeout_s))
+
+    def _wait_on_lane(self, call: Call, own: OwnLane, timeout_s: float) -> Any:
+        peer, failed, broken = call.peer, True, True
+        received_bytes = 0
+        self._counts.call_sent(peer.info.name, call.size_bytes())
+        hand_on_lead()
+        try:
+            answer, received_bytes = _exchange(call, own)
+            broken = answer.type == MessageType.GREET_FIRST or answer.message_id == 0
+            value = open_answer(answer, call)
+            failed = False
+            return value
+        except LaneTimeout:
+            broken = False
+            raise call.timeout_error(timeout_s) from None
+        except LaneClosed:
+            raise self._lost_error(own, call) from None
+        finally:
+            peer.pipe.check_in(own, broken=broken)
+            self._counts.call_ended(peer.info.name, received_bytes, failed=failed)
+
+    def _lost_error(self, own: OwnLane, call: Call) -> Exception:
+        error = own.era.error
+        if error is None:
+            error = WorkerLostError(f"the lane of {call.describe()} was closed")
+        return fresh(error)
+
+
+def reads_plainly(body: Buffer) -> bool:
+    """Return whether reading a body runs no code of users, who have none on the progress thread.
+
+    Note    pickle names every class and function by one opcode, which Tensors use once as well; the
+            same byte within some data only makes the answer False
+    """
+    globals_used = bytes(body).count(b"\x93")
+    return globals_used == 0 or (globals_used == 1 and TENSOR_AT in body)
+
+
+def _exchange(call: Call, own: OwnLane) -> tuple[Message, int]:
+    """Send a request on a lane and return the answer and its size."""
+    lane, deadline = own.lane, call.deadline
+    if own.greeting is not None:
+        lane.send(own.greeting, deadline)
+        own.greeting = None
+    lane.send(call.frames, deadline)
+    while True:
+        frames = lane.receive(deadline)
+        answer = decode(frames)
+        # Older answers are those of calls that took too long; 0 is the refusal of the greeting.
+        if answer.message_id == call.message_id or answer.message_id == 0:
+            return answer, sum(len(frame) for frame in frames)
+
+
+def _complete(call: Call, answer: Message, size: int) -> None:
+    try:
+        value = open_answer(answer, call)
+    except BaseException as error:
+        call.end(None, error, size)
+    else:
+        call.end(value, None, size)
+
+
+class _Resend:
+    """A request that goes again until it succeeds, the worker dies, or its retries are used up."""
+
+    def __init__(self, client: Client, request: tuple[Any, ...], retries: int) -> None:
+        self.outcome: Future[Any] = Future(executor=client._pool)
+        self._client = client
+        self._request = request
+        self._left = retries
+        self._wait_s = _RETRY_FIRST_S
+
+    def send(self) -> None:
+        """Send once more."""
+        try:
+            self._client.request(*self._request).add_done_callback(self._look_at)
+        except Exception as error:
+            self._again_or(error)
+
+    def _look_at(self, done: Future[Any]) -> None:
+        error = done.exception()
+        if error is None:
+            self.outcome.try_complete(done.value())
+        else:
+            self._again_or(error)
+
+    def _again_or(self, error: BaseException) -> None:
+        dead = (
+            isinstance(error, WorkerLostError) and self._client._peer_of(self._request[0]).is_dead
+        )
+        if self._left == 0 or dead or not isinstance(error, RpcError):
+            self.outcome.try_complete(error=error)
+            return
+        self._left -= 1
+        when = time.monotonic() + self._wait_s
+        self._wait_s *= _RETRY_FACTOR
+        progress, pool = self._client.progress, self._client._pool
+
+        def resend() -> None:
+            if not pool.submit_uncounted(self.send):
+                self.outcome.try_complete(error=error)
+
+        progress.post(progress.call_at, when, resend)

@@ -1,0 +1,19 @@
+"""Defaults of the calls, under PyTorch's names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+DEFAULT_RPC_TIMEOUT_SEC: Final = 60.0
+DEFAULT_INIT_METHOD: Final = "env://"
+DEFAULT_NUM_WORKER_THREADS: Final = 16
+# 0 stands for SHUTDOWN_TIMEOUT_S below, as users of PyTorch pass it.
+DEFAULT_SHUTDOWN_TIMEOUT: Final = 0.0
+UNSET_RPC_TIMEOUT: Final = -1.0
+
+INIT_TIMEOUT_S: Final = 60.0
+SHUTDOWN_TIMEOUT_S: Final = 15.0
+SWITCH_INTERVAL_S: Final = 5e-4
+# Above these, rpc_async waits until answers come in.
+MAX_OUTSTANDING_BYTES: Final = 256 << 20
+MAX_OUTSTANDING_CALLS: Final = 100_000

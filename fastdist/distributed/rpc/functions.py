@@ -1,0 +1,27 @@
+"""The decorator for functions that answer later: torch's rpc.functions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+__all__ = ["async_execution"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def async_execution(fn: Callable[P, T]) -> Callable[P, T]:
+    """Mark a function whose Future is its answer: the callee sends what the Future is given.
+
+    The thread that ran the function is free meanwhile. With @staticmethod and @classmethod this is
+    the inner decorator.
+    """
+
+    @functools.wraps(fn)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        return fn(*args, **kwargs)
+
+    wrapper._wrapped_async_rpc_function = fn  # type: ignore[attr-defined]
+    return wrapper

@@ -1,0 +1,153 @@
+"""init_rpc: meeting the others, and starting this worker's agent."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from typing import Any
+
+from fastdist.core.errors import RpcError
+from fastdist.distributed.rendezvous import rendezvous, worker_address, worker_security
+from fastdist.distributed.sockets import NoSecurity
+from fastdist.distributed.store import PrefixStore, Store
+
+from . import agent as agents
+from . import api, backend_registry
+from .membership import require_name
+from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
+from .zmq_agent import ZmqAgent
+
+# Guards the three below it: two threads must not initialise at once.
+_init_lock = threading.RLock()
+_init_counter = 0
+_store: Store | None = None
+_exit_hook_is_set = False
+
+
+def init_rpc(
+    name: str,
+    backend: Any = None,
+    rank: int = -1,
+    world_size: int | None = None,
+    rpc_backend_options: RpcBackendOptions | None = None,
+) -> None:
+    """Join the group as worker `name`, and begin to serve.
+
+    Without a world size, here or in the environment, the group is dynamic: members may come and go.
+
+    Raises  RpcError where this worker or the group is set up wrongly; StoreTimeoutError naming the
+            members that did not come within the options' init_timeout
+    """
+    require_name(name)
+    backend, options = _choose_backend(backend, rpc_backend_options)
+    with _init_lock:
+        if agents.is_current_agent_set():
+            raise RpcError("RPC is already initialized")
+        _start(name, backend, rank, world_size, options)
+
+
+def _choose_backend(backend: Any, options: Any) -> tuple[Any, Any]:
+    kinds = backend_registry.BackendType
+    if backend is not None and not isinstance(getattr(backend, "value", None), tuple):
+        raise TypeError("Argument backend must be a member of BackendType")
+    if options is not None and not isinstance(options, RpcBackendOptions):
+        raise TypeError("Argument rpc_backend_options must be an instance of RpcBackendOptions")
+    if backend is None and options is not None:
+        for kind in kinds:
+            if type(backend_registry.construct_rpc_backend_options(kind)) is type(options):
+                backend = kind
+                break
+        else:
+            raise TypeError(f"Could not infer backend for options {options}")
+    if backend is None:
+        backend = kinds.TENSORPIPE
+    if options is None:
+        options = backend_registry.construct_rpc_backend_options(backend)
+    return backend, options
+
+
+def _start(name: str, backend: Any, rank: int, world_size: int | None, options: Any) -> None:
+    global _init_counter, _store, _exit_hook_is_set
+    met = rendezvous(
+        options.init_method,
+        rank,
+        -1 if world_size is None else world_size,
+        timeout=options.init_timeout,
+        security=options.security,
+    )
+    try:
+        # A process may leave and join again: each time is a group of its own in the store.
+        store = PrefixStore(f"rpc_prefix_{_init_counter}", met.store)
+        agents.run_start_hooks(met.rank)
+        agent = backend_registry.init_backend(
+            backend,
+            store=store,
+            name=name,
+            rank=met.rank,
+            world_size=met.world_size,
+            rpc_backend_options=options,
+        )
+    except BaseException:
+        met.store.close()
+        agents.run_stop_hooks()
+        raise
+    _init_counter += 1
+    _store = met.store
+    agents.set_current_agent(agent)
+    if not _exit_hook_is_set:
+        _exit_hook_is_set = True
+        atexit.register(_leave_at_exit)
+
+
+def close_store() -> None:
+    """Let go of the store that init_rpc opened."""
+    global _store
+    with _init_lock:
+        store, _store = _store, None
+    if store is not None:
+        store.close()
+
+
+def _leave_at_exit() -> None:
+    # A process that ends without shutdown: its peers shall hear it at once, not after a grace.
+    if agents.is_current_agent_set():
+        api.shutdown(graceful=False)
+
+
+def _init_tensorpipe(
+    store: Store,
+    name: str,
+    rank: int,
+    world_size: int,
+    rpc_backend_options: TensorPipeRpcBackendOptions,
+) -> ZmqAgent:
+    return make_agent(ZmqAgent, store, name, rank, world_size, rpc_backend_options)
+
+
+def make_agent(
+    kind: type[ZmqAgent],
+    store: Store,
+    name: str,
+    rank: int,
+    world_size: int,
+    options: TensorPipeRpcBackendOptions,
+) -> ZmqAgent:
+    """Return a started agent of a class that speaks ZeroMQ."""
+    if not isinstance(options, TensorPipeRpcBackendOptions):
+        raise TypeError(f"`rpc_backend_options` must be a `TensorPipeRpcBackendOptions`. {options}")
+    open_ = options.security == "none"
+    agent = kind(
+        store,
+        name,
+        rank,
+        world_size,
+        options,
+        host=options.local_address or worker_address(store),
+        security=NoSecurity() if open_ else worker_security(store, rank, world_size),
+    )
+    agent.start()
+    return agent
+
+
+agents.add_hooks(lambda worker_id: None, close_store)
+backend_registry.register_backend("TENSORPIPE", TensorPipeRpcBackendOptions, _init_tensorpipe)

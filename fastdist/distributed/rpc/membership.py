@@ -1,0 +1,279 @@
+"""Who is in the group: each member's record, how all learn of all, and how they are looked up."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from fastdist.core.device import Device
+from fastdist.core.errors import RpcError
+from fastdist.core.version import __version__
+from fastdist.distributed.pipe.host import boot_id, pid_namespace, process_start
+from fastdist.distributed.pipe.message import VERSION
+from fastdist.distributed.store import PrefixStore, Store
+
+_NAME: Final = re.compile(r"^[A-Za-z0-9\-_:]*$")
+_MAX_NAME: Final = 128
+_GROUP_KIND: Final = "group_kind"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """A worker's name and id; cheaper to pass to a call than the name.
+
+    Note    frozen, so that it can be a key
+    """
+
+    name: str
+    id: int
+
+    def __repr__(self) -> str:
+        return f"WorkerInfo(id={self.id}, name={self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a member tells all others about itself.
+
+    `incarnation` is new in each life of a rank, so that what an earlier life said is known as such.
+    """
+
+    name: str
+    rank: int
+    world_size: int
+    incarnation: int
+    addresses: dict[str, str]
+    device_maps: dict[str, dict[str, str]]
+    security: str
+    pid: int = field(default_factory=os.getpid)
+    process_start: int | None = field(default_factory=lambda: process_start(os.getpid()))
+    boot_id: str = field(default_factory=boot_id)
+    pid_namespace: str = field(default_factory=pid_namespace)
+    version: str = __version__
+    wire_version: int = VERSION
+
+    @property
+    def info(self) -> WorkerInfo:
+        """Name and id alone."""
+        return WorkerInfo(self.name, self.rank)
+
+    def encode(self) -> bytes:
+        """Return the record as the store keeps it."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, encoded: bytes) -> Record:
+        """Return the record that a member stored.
+
+        Raises  RpcError for anything else
+        """
+        try:
+            return cls(**json.loads(encoded))
+        except (ValueError, TypeError) as error:
+            raise RpcError(f"the store holds no record of a worker but {encoded[:80]!r}") from error
+
+    def shares_host_with(self, other: Record) -> bool:
+        """Return whether both run on one machine."""
+        return self.boot_id == other.boot_id
+
+    def shares_processes_with(self, other: Record) -> bool:
+        """Return whether one's process id means the same to the other."""
+        return self.boot_id == other.boot_id and self.pid_namespace == other.pid_namespace != ""
+
+    def device_map_to(self, name: str) -> dict[Device, Device]:
+        """Return the map from this member's devices to those of worker `name`."""
+        return {
+            Device.parse(mine): Device.parse(theirs)
+            for mine, theirs in self.device_maps.get(name, {}).items()
+        }
+
+
+def new_incarnation() -> int:
+    """Return 64 bits that no other life of a worker has: random ones, and the time."""
+    return (int(time.time()) & 0xFFFFFFFF) << 32 | secrets.randbits(32)
+
+
+def require_name(name: str) -> None:
+    """Check a worker's name.
+
+    Raises  RpcError (a RuntimeError) with torch's text
+    """
+    if not isinstance(name, str) or not 0 < len(name) < _MAX_NAME or not _NAME.match(name):
+        raise RpcError(
+            "Worker name must match ^[A-Za-z0-9-_:]*$, and must be non-empty and shorter than "
+            f"{_MAX_NAME} chars, but got {name}"
+        )
+
+
+class Membership:
+    """The members by id and by name, and this worker's own record.
+
+    In a static group all are known from the beginning. In a dynamic one (`world_size` 0) a member
+    that is not known is looked for in the store.
+
+    Thread  any
+    """
+
+    def __init__(self, store: Store, me: Record, members: Iterable[Record]) -> None:
+        self._store = store
+        self.me = me
+        self.is_static = me.world_size > 0
+        # Guards the two below it. Readers of a static group do without: nothing changes there.
+        self._members_lock = threading.Lock()
+        self._by_id: dict[int, Record] = {}
+        self._by_name: dict[str, Record] = {}
+        for record in members:
+            self._add(record)
+
+    def get(self, to: str | int | WorkerInfo) -> Record:
+        """Return a member's record.
+
+        Raises  RpcError naming the ones that exist
+        """
+        record = self.find(to)
+        if record is None:
+            known = ", ".join(sorted(self._by_name))
+            raise RpcError(
+                f"name:{self.me.name},rank:{self.me.rank} could not find destination "
+                f"{'name' if isinstance(to, str) else 'id'} {to}; the group has: {known}"
+            )
+        return record
+
+    def find(self, to: str | int | WorkerInfo) -> Record | None:
+        """Return a member's record, or None."""
+        if isinstance(to, WorkerInfo):
+            to = to.id
+        record = self._by_name.get(to) if isinstance(to, str) else self._by_id.get(to)
+        if record is None and not self.is_static:
+            self._refresh()
+            record = self._by_name.get(to) if isinstance(to, str) else self._by_id.get(to)
+        return record
+
+    def url_of(self, name: str) -> dict[str, str]:
+        """Return the addresses of a worker by transport.
+
+        Raises  RpcError
+        """
+        record = self.find(name)
+        if record is None:
+            raise RpcError(
+                f"name:{self.me.name},rank:{self.me.rank} could not find destination url for "
+                f"name {name}"
+            )
+        return record.addresses
+
+    def all(self) -> list[Record]:
+        """Return all members that are known, by id."""
+        if not self.is_static:
+            self._refresh()
+        with self._members_lock:
+            return [self._by_id[rank] for rank in sorted(self._by_id)]
+
+    def leave(self) -> None:
+        """Take this worker out of a dynamic group."""
+        if not self.is_static:
+            PrefixStore("members", self._store).delete_key(str(self.me.rank))
+            PrefixStore("names", self._store).delete_key(self.me.name)
+
+    def forget(self, rank: int) -> None:
+        """Drop a member of a dynamic group that has left."""
+        if not self.is_static:
+            with self._members_lock:
+                record = self._by_id.pop(rank, None)
+                if record is not None:
+                    self._by_name.pop(record.name, None)
+
+    def _add(self, record: Record) -> None:
+        self._by_id[record.rank] = record
+        self._by_name[record.name] = record
+
+    def _refresh(self) -> None:
+        for record in read_dynamic_members(self._store):
+            with self._members_lock:
+                self._add(record)
+
+
+def join_static(store: Store, me: Record, timeout_s: float) -> Membership:
+    """Meet all members of a group with a world size.
+
+    Raises  RpcError, at every member, where two disagree; StoreTimeoutError naming who is missing
+    """
+    _require_kind(store, "static")
+    records = [
+        Record.decode(encoded)
+        for encoded in store.join("rpc_members", me.rank, me.encode(), me.world_size, timeout_s)
+    ]
+    _require_agreement(records)
+    membership = Membership(store, me, records)
+    PrefixStore("names", store).set(str(me.rank), me.name)
+    PrefixStore("addrs", store).set(me.name, json.dumps(me.addresses))
+    return membership
+
+
+def join_dynamic(store: Store, me: Record) -> Membership:
+    """Enter a group without a world size.
+
+    Raises  RpcError if the name or the rank is taken
+    """
+    _require_kind(store, "dynamic")
+    members = read_dynamic_members(store)
+    for other in members:
+        if other.name == me.name or other.rank == me.rank:
+            raise RpcError(
+                f"RPC worker name {me.name} with rank {me.rank} is not unique: the group has "
+                f"{other.name} with rank {other.rank}; give each worker its own name and rank"
+            )
+    PrefixStore("names", store).set(me.name, str(me.rank))
+    PrefixStore("addrs", store).set(me.name, json.dumps(me.addresses))
+    PrefixStore("members", store).set(str(me.rank), me.encode())
+    store.append("ever_joined", f"{me.rank},")
+    return Membership(store, me, [*members, me])
+
+
+def read_dynamic_members(store: Store) -> list[Record]:
+    """Return the members of a dynamic group that have not left."""
+    if not store.check(["ever_joined"]):
+        return []
+    ranks = {int(rank) for rank in store.get("ever_joined").decode().split(",") if rank}
+    members = PrefixStore("members", store)
+    return [
+        Record.decode(members.get(str(rank)))
+        for rank in sorted(ranks)
+        if members.check([str(rank)])
+    ]
+
+
+def _require_kind(store: Store, kind: str) -> None:
+    found = store.compare_set(_GROUP_KIND, "", kind).decode()
+    if found != kind:
+        raise RpcError(
+            "RPC group mixes statically and dynamically initialized members which is not "
+            f"supported. The group is {found}, this worker would be {kind}: give all of them the "
+            "same world_size, or none of them any"
+        )
+
+
+def _require_agreement(records: list[Record]) -> None:
+    first = records[0]
+    names: dict[str, int] = {}
+    for record in records:
+        if record.name in names:
+            raise RpcError(
+                f"RPC worker name {record.name} is not unique: ranks {names[record.name]} and "
+                f"{record.rank} both have it; give each worker its own name"
+            )
+        names[record.name] = record.rank
+        for what in ("wire_version", "version", "security", "world_size"):
+            mine: Any = getattr(record, what)
+            if mine != getattr(first, what):
+                raise RpcError(
+                    f"the workers disagree on {what}: {first.name!r} has "
+                    f"{getattr(first, what)!r}, {record.name!r} has {mine!r}"
+                )

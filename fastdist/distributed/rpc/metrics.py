@@ -1,0 +1,128 @@
+"""What the agent counts: calls under way, bytes and errors by peer, averages over time."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+
+class TimeSeriesMetricsTracker:
+    """A sum and a count.
+
+    Thread  any
+    """
+
+    __slots__ = ("_count", "_lock", "_sum")
+
+    def __init__(self, current_sum: int = 0, current_count: int = 0) -> None:
+        self._lock = threading.Lock()  # guards the two below it
+        self._sum = current_sum
+        self._count = current_count
+
+    def add_data(self, data_point: int) -> None:
+        """Count one more value."""
+        with self._lock:
+            self._sum += data_point
+            self._count += 1
+
+    def compute_average(self) -> float:
+        """Return the average so far, 0 if nothing was added."""
+        with self._lock:
+            return self._sum / self._count if self._count else 0.0
+
+
+@dataclass(slots=True)
+class AggregatedNetworkData:
+    """What went to one peer and came back.
+
+    Thread  counted under the agent's CallCounts lock
+    """
+
+    num_calls: int = 0
+    total_sent_bytes: int = 0
+    total_recv_bytes: int = 0
+    total_errors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSourceInfo:
+    """Who this worker is on the network."""
+
+    src_rank: int
+    src_machine_addr: bytes
+
+
+class CallCounts:
+    """Calls issued and not answered, calls received and not answered, async ones among these.
+
+    Thread  any
+    """
+
+    def __init__(self) -> None:
+        # Guards all below it, and is told when a count falls.
+        self._changed = threading.Condition()
+        self.client_active = 0
+        self.server_active = 0
+        self.server_active_async = 0
+        self._network: dict[str, AggregatedNetworkData] = {}
+
+    def call_sent(self, peer: str, sent_bytes: int) -> None:
+        """Count a call that was issued."""
+        with self._changed:
+            self.client_active += 1
+            network = self._network.get(peer)
+            if network is None:
+                network = self._network[peer] = AggregatedNetworkData()
+            network.num_calls += 1
+            network.total_sent_bytes += sent_bytes
+
+    def call_ended(self, peer: str, received_bytes: int, *, failed: bool) -> None:
+        """Count the end of a call that was issued."""
+        with self._changed:
+            self.client_active -= 1
+            network = self._network[peer]
+            network.total_recv_bytes += received_bytes
+            network.total_errors += failed
+            if self.client_active == 0:
+                self._changed.notify_all()
+
+    def request_came(self) -> None:
+        """Count a call that was received."""
+        with self._changed:
+            self.server_active += 1
+
+    def request_answered(self, *, was_async: bool = False) -> None:
+        """Count the end of a call that was received."""
+        with self._changed:
+            self.server_active -= 1
+            self.server_active_async -= was_async
+            if self.server_active == 0:
+                self._changed.notify_all()
+
+    def request_became_async(self) -> None:
+        """Count a received call whose function returned a Future."""
+        with self._changed:
+            self.server_active_async += 1
+
+    def wait_for_own_calls(self, timeout_s: float | None) -> bool:
+        """Wait until every call issued here has ended; False if some have not within timeout_s."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.client_active == 0, timeout_s)
+
+    def active(self) -> int:
+        """Return the calls issued and received here that are under way."""
+        with self._changed:
+            return self.client_active + self.server_active
+
+    def network_data(self) -> dict[str, AggregatedNetworkData]:
+        """Return what went to each peer by name."""
+        with self._changed:
+            return {
+                peer: AggregatedNetworkData(
+                    data.num_calls,
+                    data.total_sent_bytes,
+                    data.total_recv_bytes,
+                    data.total_errors,
+                )
+                for peer, data in self._network.items()
+            }

@@ -1,0 +1,141 @@
+"""What a user may choose of the agent: torch's fields, and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from fastdist.core.device import Device
+from fastdist.distributed.pipe.context import transports_of_environment
+from fastdist.distributed.pipe.registry import channels, transports
+
+from . import constants
+
+DeviceLike: TypeAlias = int | str | Device
+DeviceMap: TypeAlias = dict[Device, Device]
+
+
+class RpcBackendOptions:
+    """What every backend has: how long a call may take, and how workers find each other.
+
+    Units   rpc_timeout in seconds; 0 lets calls take for ever
+    """
+
+    def __init__(
+        self,
+        *,
+        rpc_timeout: float = constants.DEFAULT_RPC_TIMEOUT_SEC,
+        init_method: str = constants.DEFAULT_INIT_METHOD,
+    ) -> None:
+        self.rpc_timeout = float(rpc_timeout)
+        self.init_method = init_method
+
+
+class TensorPipeRpcBackendOptions(RpcBackendOptions):
+    """Options of the TENSORPIPE backend, which here speaks ZeroMQ.
+
+    Beside torch's: `security` is None (CURVE with the job's secret), or "none" to speak in the
+    clear; `strict` lets other workers run only what is exported; `init_timeout` bounds init_rpc;
+    `max_outstanding_bytes` bounds what waits at one peer; `switch_interval` is what
+    sys.setswitchinterval gets while RPC is up, None to leave it; `local_address` is where this
+    worker listens (else FASTDIST_ADDRESS, else the address by which it reaches the store).
+
+    Raises  RuntimeError for a thread count below 1, an unknown transport or channel; ValueError for
+            devices that are none, or a device map that is not one to one
+    """
+
+    def __init__(
+        self,
+        *,
+        num_worker_threads: int = constants.DEFAULT_NUM_WORKER_THREADS,
+        rpc_timeout: float = constants.DEFAULT_RPC_TIMEOUT_SEC,
+        init_method: str = constants.DEFAULT_INIT_METHOD,
+        device_maps: Mapping[str, Mapping[DeviceLike, DeviceLike]] | None = None,
+        devices: Sequence[DeviceLike] | None = None,
+        security: str | None = None,
+        strict: bool = False,
+        init_timeout: float = constants.INIT_TIMEOUT_S,
+        max_outstanding_bytes: int = constants.MAX_OUTSTANDING_BYTES,
+        switch_interval: float | None = constants.SWITCH_INTERVAL_S,
+        local_address: str | None = None,
+        _transports: Sequence[str] | None = None,
+        _channels: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(rpc_timeout=rpc_timeout, init_method=init_method)
+        if num_worker_threads <= 0:
+            raise RuntimeError(f"num_worker_threads must be positive, got {num_worker_threads}")
+        if security not in (None, "curve", "none"):
+            raise ValueError(f"security is {security!r}; expected None, 'curve' or 'none'")
+        self.num_worker_threads = num_worker_threads
+        self.device_maps = {name: _to_device_map(m) for name, m in (device_maps or {}).items()}
+        self.devices = _to_device_list(devices or ())
+        self.security = security
+        self.strict = strict
+        self.init_timeout = float(init_timeout)
+        self.max_outstanding_bytes = max_outstanding_bytes
+        self.switch_interval = switch_interval
+        self.local_address = local_address
+        if _transports is None:
+            _transports = transports_of_environment()
+        if _transports is not None:
+            transports.require_known(_transports)
+        if _channels is not None:
+            channels.require_known(_channels)
+        self._transports = _transports
+        self._channels = _channels
+
+    def set_device_map(self, to: str, device_map: Mapping[DeviceLike, DeviceLike]) -> None:
+        """Add to the map from this worker's devices to those of worker `to`.
+
+        Raises  ValueError if it would map a device twice, or two devices to one
+        """
+        added = _to_device_map(device_map)
+        known = self.device_maps.get(to, {})
+        for mine, theirs in added.items():
+            if known.get(mine, theirs) != theirs:
+                raise ValueError(
+                    "`set_device_map` only supports 1-to-1 mapping, trying to map "
+                    f"{mine} to {theirs} and {known[mine]}"
+                )
+        self._set_device_map(to, added)
+
+    def set_devices(self, devices: Sequence[DeviceLike]) -> None:
+        """Name the local devices whose streams the agent shall look after."""
+        self.devices = _to_device_list(devices)
+
+    def _set_device_map(self, to: str, device_map: Mapping[Device, Device]) -> None:
+        """Insert the map of a new worker, or merge it entry by entry: new values win."""
+        merged = {**self.device_maps.get(to, {}), **device_map}
+        self.device_maps[to] = _to_device_map(merged)
+
+
+ZmqRpcBackendOptions = TensorPipeRpcBackendOptions
+
+
+def _to_device(device: DeviceLike) -> Device:
+    return Device("cuda", device) if isinstance(device, int) else Device.parse(device)
+
+
+def _to_device_map(device_map: Mapping[DeviceLike, DeviceLike] | DeviceMap) -> DeviceMap:
+    full: DeviceMap = {}
+    reverse: DeviceMap = {}
+    for mine_like, theirs_like in device_map.items():
+        mine, theirs = _to_device(mine_like), _to_device(theirs_like)
+        if theirs in reverse:
+            raise ValueError(
+                "`device_map` only supports 1-to-1 mapping, "
+                f"trying to map {mine} and {reverse[theirs]} to {theirs}"
+            )
+        full[mine] = theirs
+        reverse[theirs] = mine
+    return full
+
+
+def _to_device_list(devices: Sequence[DeviceLike]) -> list[Device]:
+    found = [_to_device(device) for device in devices]
+    for device in found:
+        if device.type not in ("cuda", "sim"):
+            raise ValueError(
+                f"`set_devices` expect a list of CUDA devices, but got device type {device.type}."
+            )
+    return found

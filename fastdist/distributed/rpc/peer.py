@@ -1,0 +1,225 @@
+"""One other worker as the agent sees it: its record, its pipe, and whether it lives."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fastdist.core.errors import RpcError, WorkerLostError
+from fastdist.distributed.pipe.context import Context
+from fastdist.distributed.pipe.credit import Credit
+from fastdist.distributed.pipe.host import process_start
+from fastdist.distributed.pipe.lane import Lane
+from fastdist.distributed.pipe.message import Buffer, Message
+from fastdist.distributed.pipe.pipe import Pipe
+from fastdist.distributed.sockets import Doorbell, monitor
+
+from .membership import Record
+from .message_types import MessageType
+from .peer_state import Die, Event, LookAgainAt, Patience, PeerState, Recover, State, Suspect
+from .progress import Progress
+
+if TYPE_CHECKING:
+    from fastdist.distributed.pipe.shared_lane import SharedLane
+
+_logger = logging.getLogger(__name__)
+
+_EVENT_OF = {
+    monitor.HANDSHAKE_SUCCEEDED: Event.CONNECTED,
+    monitor.DISCONNECTED: Event.DISCONNECTED,
+    # Also what a frozen peer's host leads to: it takes the connection, and nobody answers.
+    monitor.HANDSHAKE_FAILED: Event.DISCONNECTED,
+    monitor.CONNECT_RETRIED: Event.REFUSED,
+    monitor.CONNECTED: Event.REACHED,
+    monitor.REFUSED: Event.REJECTED,
+}
+
+
+class Peer:
+    """One worker, possibly this one itself.
+
+    `on_answer(peer, frames)` gets each message that comes in on lane 0, `on_lost(peer)` is called
+    once when it dies; both on the progress thread.
+
+    Thread  any; methods with an underscore run on the progress thread
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        me: Record,
+        context: Context,
+        progress: Progress,
+        credit: Credit,
+        on_answer: Callable[[Peer, list[Buffer]], None],
+        on_lost: Callable[[Peer], None],
+    ) -> None:
+        self.record = record
+        self.info = record.info
+        self.is_self = record.rank == me.rank
+        self.transport = context.choose(
+            record.addresses, same_host=me.shares_host_with(record), same_process=self.is_self
+        )
+        self.credit = credit
+        self.pipe = Pipe(self._connect, self._greet, self._attend)
+        same_host = me.shares_host_with(record)
+        self._state = PeerState(time.monotonic(), Patience(grace_s=1.0 if same_host else 10.0))
+        self._me = me
+        self._context = context
+        self._progress = progress
+        self._on_answer = on_answer
+        self._on_lost = on_lost
+        self._pidfd: int | None = None
+        self._connection_fd = -1
+        self._shared: SharedLane | None = None
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the peer is lost, or has left."""
+        return self._state.state is State.DEAD
+
+    def open(self) -> None:
+        """Connect lane 0 and begin to watch over the peer."""
+        self._shared = self.pipe.shared()
+        self._progress.post(self._open)
+
+    def said_goodbye(self) -> None:
+        """Take note that the peer has shut down."""
+        self._progress.post(self._step, Event.LEFT)
+
+    def refuse(self, error: Exception) -> None:
+        """Take note that the peer will not speak with us."""
+        self._progress.post(self._step, Event.REJECTED, f"it refuses this worker: {error}")
+
+    def close(self, error: RpcError, *, linger_s: float = 0.0) -> None:
+        """End all waits with error, tell the peer, and close everything; on the progress thread."""
+        self.pipe.break_off(error, for_good=True)
+        self._unwatch()
+        farewell = Message(
+            MessageType.BYE, source=self._me.rank, incarnation=self._me.incarnation
+        ).encode()
+        self.pipe.close(farewell if not self.is_self else None, linger_s)
+
+    def _connect(self, closed: Doorbell, number: int) -> Lane:
+        address = self.record.addresses[self.transport]
+        return self._context.connect(
+            self.transport, address, closed, f"rank:{self.record.rank}", watched=number == 0
+        )
+
+    def _greet(self, number: int) -> list[Buffer]:
+        return Message(
+            MessageType.HELLO,
+            source=self._me.rank,
+            incarnation=self._me.incarnation,
+            lane=number,
+            # Whom we mean: a restarted worker must not take calls that were for its earlier life.
+            metadata={"to": f"{self.record.incarnation:x}"},
+        ).encode()
+
+    def _attend(self) -> None:
+        self._progress.post(self._read)
+
+    def _open(self) -> None:
+        shared = self._shared
+        if shared is None or self.is_dead:
+            return
+        self._progress.watch(shared.fileno(), self._read)
+        self._connection_fd = shared.lane.connection_fileno()
+        if self._connection_fd >= 0:
+            self._progress.watch(self._connection_fd, self._read_connection)
+        self._watch_process()
+        # What came before the descriptors were watched has used up their edges.
+        self._read_connection()
+        self._read()
+        self._look_again()
+
+    def _watch_process(self) -> None:
+        record = self.record
+        if self.is_self or not self._me.shares_processes_with(record):
+            return
+        if not hasattr(os, "pidfd_open"):
+            return
+        try:
+            self._pidfd = os.pidfd_open(record.pid)
+        except ProcessLookupError:
+            self._step(Event.PROCESS_ENDED)
+            return
+        except OSError:
+            return  # forbidden here: the connection tells, a little later
+        if process_start(record.pid) != record.process_start:
+            self._step(Event.PROCESS_ENDED)
+            return
+        self._progress.watch(self._pidfd, lambda: self._step(Event.PROCESS_ENDED))
+
+    def _read(self) -> None:
+        shared = self._shared
+        while shared is not None and not self.is_dead:
+            frames = shared.receive()
+            if frames is None:
+                return
+            self._on_answer(self, frames)
+
+    def _read_connection(self) -> None:
+        while self._shared is not None:
+            kind = self._shared.lane.next_connection_event()
+            if kind is None:
+                return
+            event = _EVENT_OF.get(kind)
+            if event is not None:
+                self._step(event)
+
+    def _step(self, event: Event, reason: str = "") -> None:
+        if event is Event.DISCONNECTED and self._shared is not None:
+            self._shared.hold()
+        for action in self._state.step(event, time.monotonic(), reason):
+            if isinstance(action, Recover):
+                self._recover()
+            elif isinstance(action, Die):
+                self._die(action)
+            elif isinstance(action, Suspect):
+                _logger.warning(
+                    "worker %r gives no sign of life; calls to it will fail soon", self.info.name
+                )
+            elif isinstance(action, LookAgainAt):
+                self._progress.call_at(action.time, self._look_again)
+
+    def _look_again(self) -> None:
+        look = self._state.next_look()
+        if look is None or self.is_self:
+            return
+        if time.monotonic() >= look:
+            self._step(Event.TICK)
+        else:
+            self._progress.call_at(look, self._look_again)
+
+    def _recover(self) -> None:
+        error = WorkerLostError(
+            f"worker {self.info.name!r} (rank {self.info.id}): the connection broke and came back; "
+            "answers that were on their way are lost, the calls may have run"
+        )
+        self.pipe.break_off(error, for_good=False)
+        self.pipe.greet_again()
+
+    def _die(self, action: Die) -> None:
+        verb = "has left the group" if action.left else "was lost"
+        error = WorkerLostError(
+            f"worker {self.info.name!r} (rank {self.info.id}) {verb}: {action.reason}; "
+            "calls without an answer may have run there"
+        )
+        self._unwatch()
+        self.pipe.break_off(error, for_good=True)
+        self.pipe.close()
+        self._on_lost(self)
+
+    def _unwatch(self) -> None:
+        if self._shared is not None:
+            self._progress.unwatch(self._shared.fileno())
+            self._progress.unwatch(self._connection_fd)
+            self._shared = None
+        if self._pidfd is not None:
+            self._progress.unwatch(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None

@@ -1,0 +1,165 @@
+"""What is known of one peer: joining, alive, suspect or dead. No threads, sockets or clocks."""
+
+# Events come from the agent (or from a simulator), with the time; actions go back. Everything that
+# a peer's state depends on is in this file, so that it can be tried with any order of events.
+#
+# A broken connection alone is not death: libzmq reconnects. A peer that refuses connections is dead
+# after a grace; one that only does not answer (frozen, or cut off) after `frozen_s`, counted from
+# its last sign of life, which is the heartbeat timeout before libzmq broke the connection. A peer
+# whose process has ended is dead at once. Dead is final: the incarnation is fenced, and what it
+# says when it wakes up is refused.
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TypeAlias
+
+
+class State(Enum):
+    """How a peer is."""
+
+    JOINING = auto()
+    ALIVE = auto()
+    SUSPECT = auto()
+    DEAD = auto()
+
+
+class Event(Enum):
+    """What can happen to a peer."""
+
+    CONNECTED = auto()  # a handshake succeeded
+    DISCONNECTED = auto()  # the connection broke, or heartbeats stopped
+    REFUSED = auto()  # nobody listens at its address, or so it seems: libzmq tries again
+    REACHED = auto()  # its host took a connection; whether the peer will answer is not known
+    REJECTED = auto()  # it does not accept our key, or we not its
+    PROCESS_ENDED = auto()  # the host's process table says so
+    LEFT = auto()  # it said goodbye
+    TICK = auto()  # only time has passed
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """Tell who wants to know that the peer is silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recover:
+    """The peer is back. Answers that were on their way when the connection broke are lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Die:
+    """Fail everything that waits for the peer, for good."""
+
+    reason: str
+    left: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LookAgainAt:
+    """Send a TICK at this time."""
+
+    time: float
+
+
+Action: TypeAlias = Suspect | Recover | Die | LookAgainAt
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long what may last, in seconds.
+
+    `heartbeat_s` is libzmq's heartbeat timeout: so long ago the last sign of life was when it
+    breaks a connection.
+    """
+
+    suspect_s: float = 3.0
+    frozen_s: float = 10.0
+    grace_s: float = 1.0
+    heartbeat_s: float = 2.5
+    join_s: float = 10.0
+
+
+class PeerState:
+    """The state of one peer's one life.
+
+    Thread  one at a time; step is the only thing that changes it
+    Units   now is in seconds of any one clock that does not go back
+    """
+
+    __slots__ = ("_patience", "_refused_since", "_silent_since", "state")
+
+    def __init__(self, now: float, patience: Patience | None = None) -> None:
+        self.state = State.JOINING
+        self._patience = patience or Patience()
+        self._silent_since: float | None = now
+        self._refused_since: float | None = None
+
+    def step(self, event: Event, now: float, reason: str = "") -> list[Action]:
+        """Take one event and return what to do about it; REJECTED may come with a reason."""
+        if self.state is State.DEAD:
+            return []
+        if event is Event.PROCESS_ENDED:
+            return self._die("its process has ended")
+        if event is Event.LEFT:
+            return self._die("it has shut down", left=True)
+        if event is Event.REJECTED:
+            return self._die(reason or "the handshake failed: it does not hold this job's secret")
+        if event is Event.CONNECTED:
+            return self._connected()
+        if event is Event.DISCONNECTED:
+            return self._disconnected(now)
+        if event is Event.REFUSED and self._refused_since is None:
+            self._refused_since = now
+        elif event is Event.REACHED:
+            self._refused_since = None
+        return self._look(now)
+
+    def next_look(self) -> float | None:
+        """Return when time alone changes something; None while all is well."""
+        if self.state is State.DEAD or self._silent_since is None:
+            return None
+        times = [self._silent_since + self._limit()]
+        if self.state is State.ALIVE:
+            times.append(self._silent_since + self._patience.suspect_s)
+        if self._refused_since is not None:
+            times.append(self._refused_since + self._patience.grace_s)
+        return min(times)
+
+    def _connected(self) -> list[Action]:
+        was_silent = self.state is not State.JOINING and self._silent_since is not None
+        self.state = State.ALIVE
+        self._silent_since = self._refused_since = None
+        return [Recover()] if was_silent else []
+
+    def _disconnected(self, now: float) -> list[Action]:
+        self._refused_since = None
+        if self._silent_since is None:
+            self._silent_since = now - self._patience.heartbeat_s
+        return self._look(now)
+
+    def _look(self, now: float) -> list[Action]:
+        if self._silent_since is None:
+            return []
+        patience = self._patience
+        if self._refused_since is not None and now >= self._refused_since + patience.grace_s:
+            return self._die("nobody listens at its address any more")
+        if now >= self._silent_since + self._limit():
+            silent_s = now - self._silent_since
+            return self._die(f"no sign of life for {silent_s:.1f} s: it is frozen or cut off")
+        actions: list[Action] = []
+        if self.state is State.ALIVE and now >= self._silent_since + patience.suspect_s:
+            self.state = State.SUSPECT
+            actions.append(Suspect())
+        look = self.next_look()
+        assert look is not None
+        actions.append(LookAgainAt(look))
+        return actions
+
+    def _limit(self) -> float:
+        return self._patience.join_s if self.state is State.JOINING else self._patience.frozen_s
+
+    def _die(self, reason: str, *, left: bool = False) -> list[Action]:
+        self.state = State.DEAD
+        return [Die(reason, left)]

@@ -1,0 +1,337 @@
+"""The agent that speaks ZeroMQ: it joins members, peers, the serving half and the calling half."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fastdist.core.errors import RpcNotRunningError
+from fastdist.core.future import Future
+from fastdist.core.thread_pool import ThreadPool
+from fastdist.distributed.pipe.context import Context
+from fastdist.distributed.pipe.credit import Credit
+
+from . import constants, gate
+from .agent import RpcAgent
+from .client import Client
+from .handlers import Reply
+from .membership import (
+    Record,
+    WorkerInfo,
+    join_dynamic,
+    join_static,
+    new_incarnation,
+    require_name,
+)
+from .message_types import MessageType
+from .metrics import CallCounts, NetworkSourceInfo, TimeSeriesMetricsTracker
+from .peer import Peer
+from .serving import Server, stale_error
+from .shutdown_barrier import ShutdownBarrier
+
+if TYPE_CHECKING:
+    from fastdist.core.device import Device
+    from fastdist.distributed.pipe.metadata import Value
+    from fastdist.distributed.sockets import Security
+    from fastdist.distributed.store import Store
+    from fastdist.tensor.tensor import Tensor
+
+    from .options import TensorPipeRpcBackendOptions
+
+_logger = logging.getLogger(__name__)
+
+# What was sent last may take this long to leave the process.
+_LINGER_S = 0.5
+_DRAIN_S = 5.0
+
+
+class ZmqAgent(RpcAgent):
+    """This worker's end of all pipes.
+
+    Raises  RpcError for a bad name, or where the members disagree; StoreTimeoutError naming the
+            members that did not come
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        rank: int,
+        world_size: int,
+        options: TensorPipeRpcBackendOptions,
+        *,
+        host: str,
+        security: Security,
+    ) -> None:
+        require_name(name)
+        self.options = options
+        self.store = store
+        self.counts = CallCounts()
+        self.gil_waits = TimeSeriesMetricsTracker()
+        self._rpc_timeout_s = options.rpc_timeout
+        # Guards the four below it. Peers are looked up without it: entries only appear.
+        self._peers_lock = threading.Lock()
+        self._peers: dict[int, Peer] = {}
+        self._lost_callbacks: list[Callable[[WorkerInfo], None]] = []
+        self._is_running = False
+        self._switch_interval_before: float | None = None
+        self._context = Context(
+            options._transports, options._channels, host=host, security=security
+        )
+        self._listener = self._context.listen(f"router of {name}")
+        try:
+            addresses = dict(self._listener.addresses)
+            device_maps = _as_text(options.device_maps)
+            self.me = Record(
+                name, rank, world_size, new_incarnation(), addresses, device_maps, security.kind
+            )
+            self.members = (
+                join_static(store, self.me, options.init_timeout)
+                if world_size
+                else join_dynamic(store, self.me)
+            )
+        except BaseException:
+            self._listener.close()
+            raise
+        server = Server(self._listener, self.me, self.counts, self._admit, self._peer_left)
+        self._server = server
+        self.pool = ThreadPool("fastdist-rpc-pool", options.num_worker_threads, server)
+        self.client = Client(self.me, self.pool, self.counts, self.peer, self.device_map_to)
+        self._barrier = ShutdownBarrier(self)
+
+    def start(self) -> None:
+        """Start to serve."""
+        gate.set_mode(gate.STRICT if self.options.strict else gate.OPEN)
+        if self.options.switch_interval is not None:
+            # A thread that computes in Python gives the interpreter up this often; at the default
+            # of 5 ms a call into this worker would wait for that twice.
+            self._switch_interval_before = sys.getswitchinterval()
+            sys.setswitchinterval(self.options.switch_interval)
+        self._is_running = True
+        self._barrier.register()
+        self.client.progress.start()
+        self.pool.start()
+
+    @property
+    def is_static_group(self) -> bool:
+        """Whether the group has a world size."""
+        return self.members.is_static
+
+    def get_rpc_timeout(self) -> float:
+        """Return the timeout of calls that give none, in seconds."""
+        return self._rpc_timeout_s
+
+    def set_rpc_timeout(self, timeout_s: float) -> None:
+        """Change the timeout of calls that give none."""
+        self._rpc_timeout_s = float(timeout_s)
+
+    def get_worker_info(self, to: str | int | WorkerInfo | None = None) -> WorkerInfo:
+        """Return this worker, or the one of a name or id."""
+        return self.me.info if to is None else self.members.get(to).info
+
+    def get_worker_infos(self) -> list[WorkerInfo]:
+        """Return all workers by id."""
+        return [record.info for record in self.members.all()]
+
+    def get_network_source_info(self) -> NetworkSourceInfo:
+        """Return who this worker is on the network."""
+        addresses = self.me.addresses
+        address = addresses.get("uv") or next(iter(addresses.values()))
+        return NetworkSourceInfo(self.me.rank, address.encode())
+
+    def device_map_to(self, worker_id: int) -> Mapping[Device, Device]:
+        """Return where tensors of this worker's devices go at another."""
+        maps = self.options.device_maps
+        return maps.get(self.members.get(worker_id).name, {}) if maps else {}
+
+    def peer(self, worker_id: int) -> Peer:
+        """Return a worker to speak with, connected now if it was not.
+
+        Raises  RpcNotRunningError after shutdown; RpcError for an unknown id
+        """
+        peer = self._peers.get(worker_id)
+        if peer is not None and self._is_running:
+            return peer
+        record = self.members.get(worker_id)
+        with self._peers_lock:
+            if not self._is_running:
+                raise RpcNotRunningError(
+                    f"Node {self.me.rank} tried to send() a message to {record.name!r} but RPC is "
+                    "no longer running on this node."
+                )
+            peer = self._peers.get(worker_id)
+            if peer is not None and peer.record.incarnation == record.incarnation:
+                return peer
+            peer = Peer(
+                record,
+                self.me,
+                self._context,
+                self.client.progress,
+                Credit(self.options.max_outstanding_bytes, constants.MAX_OUTSTANDING_CALLS),
+                self.client.answer_came,
+                self._peer_lost,
+            )
+            self._peers[worker_id] = peer
+        peer.open()
+        return peer
+
+    def is_dead(self, worker_id: int) -> bool:
+        """Return whether a worker was lost or has left."""
+        peer = self._peers.get(worker_id)
+        return peer is not None and peer.is_dead
+
+    def add_lost_callback(self, callback: Callable[[WorkerInfo], None]) -> None:
+        """Call callback(worker), on a pool thread, for each worker that is lost or leaves."""
+        with self._peers_lock:
+            self._lost_callbacks.append(callback)
+
+    def call(
+        self,
+        to: WorkerInfo,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        timeout_s: float,
+    ) -> Any:
+        """Run function on another worker, wait, and return its result."""
+        value = (function, args, kwargs)
+        return self.client.call(to.id, MessageType.PYTHON_CALL, value, self._timeout(timeout_s))
+
+    def call_async(
+        self,
+        to: WorkerInfo,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        timeout_s: float,
+    ) -> Future[Any]:
+        """Run function on another worker and return a Future of its result."""
+        value = (function, args, kwargs)
+        return self.request(to.id, MessageType.PYTHON_CALL, value, None, timeout_s, function)
+
+    def request(
+        self,
+        worker_id: int,
+        kind: MessageType,
+        value: object,
+        metadata: Mapping[str, Value] | None = None,
+        timeout_s: float = constants.UNSET_RPC_TIMEOUT,
+        what: object = None,
+    ) -> Future[Any]:
+        """Send a request with a value in its body, and return a Future of what the answer holds."""
+        timeout_s = self._timeout(timeout_s)
+        return self.client.request(worker_id, kind, value, (), metadata, timeout_s, what)
+
+    def send(
+        self,
+        worker_id: int,
+        message_type: int,
+        tensors: Sequence[Tensor] = (),
+        metadata: Mapping[str, Value] | None = None,
+        timeout_s: float = 0.0,
+        retries: int = 0,
+    ) -> Future[Reply]:
+        """Send a request to the handler of message_type, and return a Future of its Reply."""
+        kind = MessageType(message_type)
+        request = (worker_id, kind, None, tensors, metadata, self._timeout(timeout_s))
+        if retries:
+            return self.client.request_with_retries(retries, *request)
+        return self.client.request(*request)
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until no call is under way anywhere in the group."""
+        self._barrier.wait(timeout_s)
+
+    def shutdown(self) -> None:
+        """End all threads and close all sockets of this agent. A second time does nothing."""
+        with self._peers_lock:
+            if not self._is_running:
+                return
+            self._is_running = False
+            peers = list(self._peers.values())
+        error = RpcNotRunningError(
+            f"Node {self.me.rank} has shut down RPC; calls without an answer may have run"
+        )
+        progress = self.client.progress
+        for peer in peers:
+            progress.post(lambda peer=peer: peer.close(error, linger_s=_LINGER_S))
+        progress.stop()
+        for name in self.pool.stop(_DRAIN_S):
+            _logger.warning("thread %s still runs a user's function; RPC ends without it", name)
+        self._listener.close(_LINGER_S)
+        self._barrier.unregister()
+        if self._switch_interval_before is not None:
+            sys.setswitchinterval(self._switch_interval_before)
+
+    def get_metrics(self) -> dict[str, str]:
+        """Return what the agent counts, as text."""
+        counts = self.counts
+        metrics = {
+            "agent.thread_pool_size": str(self.pool.num_threads()),
+            "agent.num_idle_threads": str(self.pool.num_idle()),
+            "agent.client_active_calls": str(counts.client_active),
+            "agent.server_active_calls": str(counts.server_active),
+            "agent.server_active_async_calls": str(counts.server_active_async),
+        }
+        if self._server.gil_waits is not None:
+            average = self._server.gil_waits.compute_average()
+            metrics["agent.gil_average_wait_time_us"] = str(average)
+        return metrics
+
+    def get_debug_info(self) -> dict[str, str]:
+        """Return the metrics, and what else helps to understand a hang."""
+        info = self.get_metrics()
+        for peer in list(self._peers.values()):
+            state = "dead" if peer.is_dead else "connected"
+            info[f"agent.peer.{peer.info.name}"] = (
+                f"{state} by {peer.transport}, {peer.pipe.num_pending()} calls without answer"
+            )
+        info["agent.timeouts"] = str(len(self.client.timeouts))
+        info["agent.messages_dropped_as_rubbish"] = str(self._server.num_rubbish)
+        return info
+
+    def enable_gil_profiling(self, enabled: bool) -> None:
+        """Measure, from now on, how long requests wait for the interpreter lock."""
+        self._server.gil_waits = self.gil_waits if enabled else None
+
+    def _timeout(self, timeout_s: float) -> float:
+        return self._rpc_timeout_s if timeout_s == constants.UNSET_RPC_TIMEOUT else timeout_s
+
+    def _admit(self, rank: int, incarnation: int, meant_for: str) -> Record:
+        record = self.members.get(rank)
+        if record.incarnation != incarnation or meant_for != f"{self.me.incarnation:x}":
+            raise stale_error(record.name, rank)
+        peer = self._peers.get(rank)
+        if peer is not None and peer.is_dead:
+            raise stale_error(record.name, rank)
+        if peer is None:
+            # Who calls us holds things here: we want to know when it dies.
+            self.client.progress.post(self._watch_caller, rank)
+        return record
+
+    def _watch_caller(self, rank: int) -> None:
+        if self._is_running:
+            self.peer(rank)
+
+    def _peer_left(self, rank: int, incarnation: int) -> None:
+        peer = self._peers.get(rank)
+        if peer is not None and peer.record.incarnation == incarnation:
+            peer.said_goodbye()
+
+    def _peer_lost(self, peer: Peer) -> None:
+        self._server.forget(peer.info.id)
+        self.members.forget(peer.info.id)
+        with self._peers_lock:
+            callbacks = list(self._lost_callbacks)
+        for callback in callbacks:
+            self.pool.submit_uncounted(callback, peer.info)
+
+
+def _as_text(device_maps: Mapping[str, Mapping[Device, Device]]) -> dict[str, dict[str, str]]:
+    return {
+        name: {str(mine): str(theirs) for mine, theirs in device_map.items()}
+        for name, device_map in device_maps.items()
+    }

@@ -1,0 +1,166 @@
+"""Worker processes for tests: a group that stays up while tests run functions in its workers."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection, Pipe
+from typing import Any
+
+DEADLINE_S = 60.0
+_MODULE = "functions_of_the_test"
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+class WorkerFailed(AssertionError):
+    """A function raised in a worker, or the worker is gone."""
+
+
+class Worker:
+    """One process, which runs functions of the test's file one after the other."""
+
+    def __init__(self, file: str, rank: int, environment: Mapping[str, str]) -> None:
+        self.rank = rank
+        self._here, there = Pipe()
+        arguments = [sys.executable, os.path.abspath(__file__), file, str(there.fileno())]
+        self.process = subprocess.Popen(
+            [*arguments, str(rank)],
+            pass_fds=[there.fileno()],
+            env={**os.environ, "PYTHONPATH": _ROOT, **environment},
+        )
+        there.close()
+
+    def start(self, function: Callable[..., Any], *args: Any) -> None:
+        """Begin function(*args) in the worker."""
+        self._here.send_bytes(pickle.dumps((function.__qualname__, args)))
+
+    def result(self, timeout_s: float = DEADLINE_S) -> Any:
+        """Wait for what was begun, and return its result.
+
+        Raises  WorkerFailed with the worker's traceback
+        """
+        try:
+            if not self._here.poll(timeout_s):
+                self.process.send_signal(signal.SIGABRT)  # faulthandler shows where it hangs
+                raise WorkerFailed(f"worker {self.rank} did not answer within {timeout_s} s")
+            ok, value = pickle.loads(self._here.recv_bytes())
+        except (EOFError, ConnectionError) as error:
+            code = self.process.wait(10)
+            raise WorkerFailed(f"worker {self.rank} ended with code {code}") from error
+        if not ok:
+            raise WorkerFailed(f"in worker {self.rank}:\n{value}")
+        return value
+
+    def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Run function(*args) in the worker and return its result."""
+        self.start(function, *args)
+        return self.result()
+
+    def end(self, timeout_s: float = 20.0) -> int:
+        """Let the process end, and return its exit code."""
+        self._here.close()
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise WorkerFailed(f"worker {self.rank} did not end within {timeout_s} s") from None
+
+    def kill(self, kind: signal.Signals = signal.SIGKILL) -> float:
+        """Send a signal and return the time at which it was sent."""
+        sent = time.monotonic()
+        self.process.send_signal(kind)
+        return sent
+
+
+class Group:
+    """Several workers that see each other through RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT."""
+
+    def __init__(
+        self, file: str, world_size: int, environment: Mapping[str, str] | None = None
+    ) -> None:
+        from fastdist.distributed.sockets import free_port
+
+        shared = {
+            "WORLD_SIZE": str(world_size),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(free_port()),
+            **(environment or {}),
+        }
+        self.workers = [
+            Worker(file, rank, {**shared, "RANK": str(rank)}) for rank in range(world_size)
+        ]
+
+    def __getitem__(self, rank: int) -> Worker:
+        return self.workers[rank]
+
+    def run_all(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """Run function(*args) in all workers at once and return their results."""
+        for worker in self.workers:
+            worker.start(function, *args)
+        return [worker.result() for worker in self.workers]
+
+    def end(self) -> list[int]:
+        """End all processes and return their exit codes."""
+        return [worker.end() for worker in self.workers]
+
+    def kill(self) -> None:
+        """End what is left of the group, at once."""
+        for worker in self.workers:
+            if worker.process.poll() is None:
+                worker.process.kill()
+                worker.process.wait()
+
+
+def run_group(
+    function: Callable[..., Any],
+    world_size: int,
+    *args: Any,
+    environment: Mapping[str, str] | None = None,
+) -> list[Any]:
+    """Run function(*args) in all workers of a new group, and return their results."""
+    file = sys.modules[function.__module__].__file__
+    assert file is not None
+    group = Group(file, world_size, environment)
+    try:
+        results = group.run_all(function, *args)
+        codes = group.end()
+        assert codes == [0] * world_size, f"exit codes {codes}"
+        return results
+    finally:
+        group.kill()
+
+
+def _live(file: str, connection: Connection) -> None:
+    spec = importlib.util.spec_from_file_location(_MODULE, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[_MODULE] = module
+    spec.loader.exec_module(module)
+    while True:
+        try:
+            name, args = pickle.loads(connection.recv_bytes())
+        except EOFError:
+            return
+        try:
+            answer = (True, getattr(module, name)(*args))
+            packed = pickle.dumps(answer)
+        except BaseException:
+            packed = pickle.dumps((False, traceback.format_exc()))
+        connection.send_bytes(packed)
+
+
+if __name__ == "__main__":
+    import faulthandler
+
+    faulthandler.enable()
+    # The folder of this file must not hide modules of the standard library or the project.
+    sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
+    _live(sys.argv[1], Connection(int(sys.argv[2])))
