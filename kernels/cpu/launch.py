@@ -30,13 +30,20 @@ _config: Any = numba.config
 _pool: Any = _parallel
 
 
+def _initial_threads() -> int:
+    # OMP_NUM_THREADS is how launchers of several processes on one machine share out its cores.
+    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    most = int(_config.NUMBA_NUM_THREADS)
+    return min(int(asked), most) if asked.isdigit() and int(asked) > 0 else most
+
+
 class _Runners:
     """The two compiled runners, and what this process knows of its pool."""
 
     alone: Callable[..., int] | None = None
     on_threads: Callable[..., int] | None = None
     pool_lock: AbstractContextManager[Any] = nullcontext()
-    threads: int = _config.NUMBA_NUM_THREADS
+    threads: int = _initial_threads()
     # A forked child without the threads of the pool that it inherited.
     orphaned: bool = False
     # Held while the runners are compiled or loaded and the pool is chosen.

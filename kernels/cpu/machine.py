@@ -174,6 +174,18 @@ float64_of_bits: Final = _reinterpret(types.float64, types.int64)
 
 
 @intrinsic
+def fmod(typingctx: Any, x: Any, y: Any) -> Any:
+    """Return C's fmod, for which Numba has no name."""
+    if not isinstance(x, types.Float) or x != y:
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.frem(*args)
+
+    return x(x, y), codegen
+
+
+@intrinsic
 def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
     """Return a * b + c rounded once, on every machine; slow where the machine has no such thing."""
     if not isinstance(a, types.Float) or a != b or a != c:

@@ -293,14 +293,14 @@ def _divisions(dtype: str) -> dict[str, Function]:
 
     @_exact
     def remainder(x: Any, y: Any) -> Any:
-        m = math.fmod(x, y)
+        m = machine.fmod(x, y)
         wrong = (m != zero) & ((y < zero) != (m < zero))
         return select(m == zero, copysign(m, y), select(wrong, m + y, m))
 
     @_exact
     def floor_divide(x: Any, y: Any) -> Any:
         quotient = x / y
-        m = math.fmod(x, y)
+        m = machine.fmod(x, y)
         d = (x - m) / y
         wrong = (m != zero) & ((y < zero) != (m < zero))
         d = select(wrong, d - one, d)

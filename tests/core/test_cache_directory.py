@@ -1,0 +1,77 @@
+"""The cache directory is where it should be, or nowhere; generated modules are their text."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from fastdist.core import cache_directory as module
+from fastdist.core.cache_directory import cache_directory, load_generated
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FASTDIST_CACHE_DIR", str(tmp_path / "cache"))
+    # What other tests found must not be found here, nor the other way round.
+    monkeypatch.setattr(module, "cache_directory", cache_directory.__wrapped__)
+    return tmp_path / "cache"
+
+
+def test_environment_names_the_directory_and_it_is_private(root: Path) -> None:
+    assert module.cache_directory("numba") == root / "numba"
+    assert (root / "numba").stat().st_mode & 0o077 == 0
+
+
+def test_default_lies_under_the_users_cache(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FASTDIST_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(root))
+    found = module.cache_directory()
+    assert found is not None and found.parent == root / "fastdist"
+    assert found.name.startswith(f"{sys.modules['fastdist'].__version__}-")
+
+
+def test_directory_that_cannot_be_made_is_none(root: Path) -> None:
+    root.touch()
+    assert module.cache_directory("numba") is None
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_generated_module_runs_and_shows_its_source(root: Path, writable: bool) -> None:
+    if not writable:
+        root.touch()
+    loaded = load_generated(f"def double(x):\n    return x + x  # {writable}\n", "test")
+    try:
+        assert loaded.double(4) == 8
+        assert sys.modules[loaded.__name__] is loaded
+        assert "return x + x" in inspect.getsource(loaded.double)
+        assert Path(str(loaded.__file__)).exists() is writable
+    finally:
+        del sys.modules[loaded.__name__]
+
+
+def test_same_text_is_one_module_in_every_thread(root: Path) -> None:
+    loaded: list[ModuleType] = []
+    start = threading.Barrier(4)
+
+    def load() -> None:
+        start.wait(10)
+        loaded.append(load_generated("value = object()\n", "test"))
+
+    threads = [threading.Thread(target=load) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    del sys.modules[loaded[0].__name__]
+    assert len({id(found) for found in loaded}) == 1
+
+
+def test_text_that_fails_leaves_no_module(root: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        load_generated("1 / 0\n", "failing")
+    assert not [name for name in sys.modules if "failing" in name]

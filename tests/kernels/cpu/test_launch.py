@@ -1,0 +1,143 @@
+"""Kernels run on several threads, from several threads, and in forked children."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fastdist.core.errors import ShapeError
+from fastdist.core.scalar import parse
+from fastdist.kernels.cpu import launch
+from fastdist.kernels.cpu.pointwise import kernel_for
+
+ROOT = Path(__file__).resolve().parents[3]
+BODY = parse("tanh(x) * y", ("x", "y"))
+X = np.random.default_rng(3).standard_normal((300, 700))
+
+
+@pytest.fixture
+def all_threads() -> Iterator[None]:
+    before = launch.get_num_threads()
+    launch.set_num_threads(64)
+    yield
+    launch.set_num_threads(before)
+
+
+def product(x: Any, y: Any) -> Any:
+    out = np.empty(np.broadcast_shapes(x.shape, y.shape))
+    kernel_for(BODY).run_large([x, y], out)
+    return out
+
+
+@pytest.mark.usefixtures("all_threads")
+@pytest.mark.parametrize("y", [X, X[::-1, ::-1], X[:, :1], X[0]])
+def test_results_are_bitwise_the_same_for_any_number_of_threads(y: Any) -> None:
+    many = product(X, y)
+    launch.set_num_threads(1)
+    assert product(X, y).tobytes() == many.tobytes()
+
+
+def test_set_num_threads_is_limited_by_the_pool_and_refuses_zero() -> None:
+    before = launch.get_num_threads()
+    launch.set_num_threads(10_000)
+    assert 1 <= launch.get_num_threads() <= (os.cpu_count() or 1)
+    with pytest.raises(ValueError, match="positive integer, got 0"):
+        launch.set_num_threads(0)
+    launch.set_num_threads(before)
+
+
+def test_threading_layer_is_one_of_numbas() -> None:
+    assert launch.threading_layer() in ("omp", "tbb", "workqueue")
+
+
+def test_shapes_that_do_not_broadcast_raise() -> None:
+    with pytest.raises(ShapeError, match=r"\(300, 700\), \(3, 700\) do not broadcast"):
+        kernel_for(BODY).run_large([X, X[:3]], np.empty_like(X))
+    with pytest.raises(ShapeError, match="do not broadcast"):
+        kernel_for(BODY).run_large([X, X], np.empty(700))
+
+
+@pytest.mark.usefixtures("all_threads")
+def test_several_threads_may_launch_at_once() -> None:
+    expected = product(X, X)
+    wrong: list[Any] = []
+
+    def run() -> None:
+        for _ in range(20):
+            if product(X, X).tobytes() != expected.tobytes():
+                wrong.append("differs")
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not wrong
+
+
+def run_script(script: str, **environment: str) -> str:
+    # A process of its own: a pool is chosen once, and a crash must be seen.
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+PREPARE = """
+import os, threading, numpy as np
+from fastdist.core.scalar import parse
+from fastdist.kernels.cpu import launch
+from fastdist.kernels.cpu.pointwise import kernel_for
+kernel = kernel_for(body := parse("tanh(x) * y", ("x", "y")))
+launch.set_num_threads(2)
+x = np.linspace(-2, 2, 300_000)
+def good():
+    out = np.empty_like(x)
+    kernel.run([x, x], out)
+    return np.allclose(out, np.tanh(x) * x)
+assert good()
+"""
+
+
+def test_workqueue_pool_survives_several_threads() -> None:
+    script = """
+results = []
+def run():
+    results.extend(good() for _ in range(20))
+threads = [threading.Thread(target=run) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join(60)
+print(launch.threading_layer(), len(results), all(results))
+"""
+    told = run_script(PREPARE + script, NUMBA_THREADING_LAYER="workqueue", NUMBA_NUM_THREADS="2")
+    assert told == "workqueue 80 True"
+
+
+def test_forked_child_runs_kernels_on_one_thread() -> None:
+    script = """
+child = os.fork()
+if child == 0:
+    os._exit(0 if good() and launch.get_num_threads() == 1 else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), launch.get_num_threads())
+"""
+    assert run_script(PREPARE + script, NUMBA_NUM_THREADS="2") == "0 2"
+
+
+def test_omp_num_threads_is_the_first_number_of_threads() -> None:
+    script = "from fastdist.kernels.cpu import launch; print(launch.get_num_threads())"
+    assert run_script(script, OMP_NUM_THREADS="1") == "1"

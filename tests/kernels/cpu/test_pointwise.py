@@ -1,0 +1,269 @@
+"""Both sides of a pointwise kernel say the same, for every layout and dtype."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fastdist.core.scalar import Body, parse
+from fastdist.kernels.cpu.pointwise import SMALL_LIMIT, PointwiseKernel, kernel_for
+
+RATIO = parse("x / (T(1) + abs(y))", ("x", "y"))
+CHOICE = parse("where(c, x * y, -abs(x))", ("c", "x", "y"))
+SPECIAL = ["nan", "inf", "-inf", "0.0", "-0.0", "1e-42", "3e38", "-1.5", "2.5", "0.5"]
+rng = np.random.default_rng(5)
+GRID = rng.standard_normal((120, 90)).astype(np.float32)
+
+
+def both_sides(body: Body, arrays: list[Any], out: Any) -> tuple[Any, Any]:
+    """Return what NumPy and what Numba make of arrays, in arrays of out's layout."""
+    kernel = kernel_for(body)
+    small, large = out.copy(order="K"), out
+    kernel.run_small(arrays, small)
+    kernel.run_large(arrays, large)
+    return small, large
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (GRID, GRID),
+        (GRID.T, GRID.T),
+        (GRID, GRID.T.copy().T),
+        (GRID[::2, ::3], GRID[1::2, 2::3]),
+        (GRID[::-1], GRID[:, ::-1]),
+        (GRID, GRID[0]),
+        (GRID, GRID[:, :1]),
+        (GRID[:, None, :4], GRID[:, :7, None]),
+        (GRID, np.array(2.5, np.float32)),
+        (np.array(1.5, np.float32), np.array(2.5, np.float32)),
+        (GRID[:0], GRID[:0]),
+        (GRID[:, :3].copy(), GRID[0, :3]),
+    ],
+    ids=[
+        "contiguous",
+        "transposed",
+        "mixed",
+        "strided",
+        "reversed",
+        "row",
+        "column",
+        "outer",
+        "number",
+        "0-d",
+        "empty",
+        "thin",
+    ],
+)
+def test_both_sides_agree_on_this_layout(x: Any, y: Any) -> None:
+    out = np.empty(np.broadcast_shapes(x.shape, y.shape), np.float32)
+    small, large = both_sides(RATIO, [x, y], out)
+    np.testing.assert_array_equal(small, large)
+
+
+@pytest.mark.parametrize("layout", ["transposed", "strided", "reversed"])
+def test_both_sides_write_into_this_layout(layout: str) -> None:
+    out = {
+        "transposed": np.empty((90, 120), np.float32).T,
+        "strided": np.empty((240, 270), np.float32)[::2, ::3],
+        "reversed": np.empty((120, 90), np.float32)[::-1, ::-1],
+    }[layout]
+    kernel_for(RATIO).run_large([GRID, GRID[0]], out)
+    np.testing.assert_array_equal(out, GRID / (1 + abs(GRID[0])))
+
+
+def test_input_may_be_the_output() -> None:
+    x = GRID.copy()
+    kernel_for(RATIO).run_large([x, x], x)
+    np.testing.assert_array_equal(x, GRID / (1 + abs(GRID)))
+
+
+@pytest.mark.parametrize("side", ["run_small", "run_large"])
+def test_inputs_may_overlap_the_output(side: str) -> None:
+    x = GRID.copy()
+    getattr(kernel_for(RATIO), side)([x[:-1], x[1:]], x[1:])
+    np.testing.assert_array_equal(x[1:], GRID[:-1] / (1 + abs(GRID[1:])))
+    y = GRID[:90].copy()
+    getattr(kernel_for(RATIO), side)([y.T, y.T], y)
+    np.testing.assert_array_equal(y, (GRID[:90] / (1 + abs(GRID[:90]))).T)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int16", "int32", "int64", "float32", "float64"]
+)
+def test_both_sides_agree_in_this_dtype_and_keep_its_wraparound(dtype: str) -> None:
+    x = rng.integers(0 if dtype == "uint8" else -128, 127, (60, 80)).astype(dtype)
+    c = x > 3
+    small, large = both_sides(CHOICE, [c, x, x[0]], np.empty_like(x))
+    np.testing.assert_array_equal(small, large)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(large, np.where(c, x * x[0], -abs(x)))
+
+
+def test_float16_computes_in_float32_and_rounds_once() -> None:
+    x = GRID.astype(np.float16)
+    wide = x.astype(np.float32)
+    expected = (wide / (1 + abs(wide))).astype(np.float16)
+    small, large = both_sides(RATIO, [x, x], np.empty_like(x))
+    np.testing.assert_array_equal(small, expected)
+    np.testing.assert_array_equal(large, expected)
+    np.testing.assert_array_equal(kernel_for(RATIO).small(x, x), expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [
+        ("where(isnan(x), T(7), floor(x) + ceil(x) + trunc(x) + round(x))", "float32"),
+        ("copysign(minimum(x, y), maximum(x, y))", "float64"),
+        ("sign(x) + rsqrt(y) - reciprocal(x)", "float32"),
+        ("floor_divide(x, y) * T(3) + remainder(x, y)", "float32"),
+        ("fmod(x, y) + hypot(x, y) * atan2(x, y)", "float64"),
+    ],
+)
+def test_both_sides_agree_on_nan_and_inf(text: str, dtype: str) -> None:
+    numbers = np.array(SPECIAL, np.float32).astype(dtype)
+    x, y = (axis.copy() for axis in np.meshgrid(numbers, numbers))
+    small, large = both_sides(parse(text, ("x", "y")), [x, y], np.empty_like(x))
+    np.testing.assert_allclose(small, large, rtol=4 * np.finfo(dtype).eps, atol=0)
+
+
+NUMBERS = np.concatenate([rng.uniform(-3, 3, 500), np.array(SPECIAL, np.float64)])
+# Of the rest vector_math and the tests above know more.
+ONE_BY_ONE = [
+    "abs",
+    "sqrt",
+    "square",
+    "rsqrt",
+    "reciprocal",
+    "neg",
+    "exp2",
+    "log2",
+    "log10",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erfc",
+    "erfinv",
+    "lgamma",
+    "digamma",
+]
+
+
+@pytest.mark.parametrize("primitive", ONE_BY_ONE)
+def test_both_sides_agree_on_this_function(primitive: str) -> None:
+    body = parse(f"{primitive}(x)", ("x",))
+    small, large = both_sides(body, [NUMBERS], np.empty_like(NUMBERS))
+    np.testing.assert_allclose(small, large, rtol=2e-15, atol=1e-15)
+
+
+@pytest.mark.parametrize("primitive", ["pow", "nextafter", "polygamma"])
+def test_both_sides_agree_on_this_function_of_two(primitive: str) -> None:
+    x, y = (axis.copy() for axis in np.meshgrid(NUMBERS[-60:], NUMBERS[-60:]))
+    body = parse(f"{primitive}(floor(x), y)", ("x", "y"))
+    small, large = both_sides(body, [x, y], np.empty_like(x))
+    np.testing.assert_allclose(small, large, rtol=2e-14)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "logical_and(x > y, isfinite(x))",
+        "logical_xor(x == y, signbit(x))",
+        "logical_or(isinf(x), logical_not(y))",
+    ],
+)
+def test_both_sides_agree_on_bool_results(text: str) -> None:
+    numbers = np.array(SPECIAL, np.float32)
+    x, y = (axis.copy() for axis in np.meshgrid(numbers, numbers))
+    small, large = both_sides(parse(text, ("x", "y")), [x, y], np.empty(x.shape, bool))
+    np.testing.assert_array_equal(small, large)
+
+
+def test_bool_inputs_count_as_numbers_in_arithmetic() -> None:
+    body = parse("(x > T(0)) * g", ("x", "g"))
+    small, large = both_sides(body, [GRID, GRID], np.empty_like(GRID))
+    np.testing.assert_array_equal(large, np.where(GRID > 0, GRID, GRID * 0))
+    np.testing.assert_array_equal(small, large)
+
+
+@pytest.mark.parametrize("primitive", ["floor_divide", "remainder", "fmod"])
+@pytest.mark.parametrize("side", ["run_small", "run_large"])
+def test_integers_divided_by_zero_raise(primitive: str, side: str) -> None:
+    x = np.arange(4)
+    kernel = kernel_for(parse(f"{primitive}(x, y)", ("x", "y")))
+    with pytest.raises(RuntimeError, match=r"^ZeroDivisionError"):
+        getattr(kernel, side)([x, x], np.empty_like(x))
+
+
+def test_integer_power_wraps_and_knows_negative_exponents() -> None:
+    power = kernel_for(parse("pow(x, y)", ("x", "y")))
+    x = np.array([2, 1, -1, -1, 0, 3], np.int64)
+    y = np.array([-1, -5, -3, -2, -1, 41], np.int64)
+    np.testing.assert_array_equal(power.small(x, y), [0, 1, -1, 1, 0, 3**41 - 2 * 2**64])
+    with pytest.raises(
+        RuntimeError, match=r"^Integers to negative integer powers are not allowed\."
+    ):
+        power.small(x, np.array(-1))
+
+
+def test_sign_of_nan_is_zero_as_in_pytorch() -> None:
+    assert kernel_for(parse("sign(x)", ("x",))).small(np.array([np.nan, -2.0])).tolist() == [0, -1]
+
+
+def test_single_ufunc_body_is_the_ufunc() -> None:
+    add = parse("x + y", ("x", "y"))
+    assert kernel_for(add).small is np.add
+    assert kernel_for(add) is kernel_for(add)
+    assert kernel_for(parse("y - x", ("x", "y"))).small(1.0, 3.0) == 2.0
+
+
+def test_constant_and_plain_bodies_fill_and_copy() -> None:
+    one, same = parse("T(1)", ("x", "y")), parse("x", ("x", "y"))
+    assert kernel_for(one).small(GRID, GRID[0]).tolist() == np.ones((120, 90)).tolist()
+    copy = kernel_for(same).small(GRID, GRID)
+    assert copy is not GRID and np.array_equal(copy, GRID)
+    small, large = both_sides(one, [GRID, GRID], np.empty_like(GRID))
+    assert (small == 1).all() and (large == 1).all()
+
+
+def test_literals_are_worked_out_beforehand() -> None:
+    body = parse("x * sqrt(T(2) / T(pi)) + T(1000) ** T(-20)", ("x",))
+    expected = np.float32(1) * np.float32((2 / np.pi) ** 0.5)
+    assert kernel_for(body).small(np.ones(3, np.float32))[0] == expected
+    assert kernel_for(parse("x * T(1000) ** T(20)", ("x",))).small(np.ones(1))[0] == 1e60
+
+
+def test_size_alone_chooses_the_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[str] = []
+    for side in ("run_small", "run_large"):
+        monkeypatch.setattr(PointwiseKernel, side, lambda *_, side=side: chosen.append(side))
+    for size in (0, SMALL_LIMIT, SMALL_LIMIT + 1):
+        kernel_for(RATIO).run([np.ones(size), np.ones(size)], np.empty(size))
+    assert chosen == ["run_small", "run_small", "run_large"]
+
+
+def test_two_threads_may_compile_and_run_one_body_at_once() -> None:
+    body = parse("x * T(3) - y / T(7)", ("x", "y"))
+    x = rng.standard_normal(200_000)
+    results = [np.empty_like(x) for _ in range(4)]
+    start = threading.Barrier(4)
+
+    def run(out: Any) -> None:
+        start.wait(60)
+        kernel_for(body).run([x, x], out)
+
+    threads = [threading.Thread(target=run, args=(out,)) for out in results]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for out in results:
+        np.testing.assert_array_equal(out, x * 3 - x / 7)
