@@ -12,8 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..core import scalar
 from ..core.scalar import Body, Call, Literal, Name
+from ..tensor.tensor import Tensor
 from .op import OPS
 
 _ONE, _MINUS_ONE = (1, 1.0), (-1, -1.0)
@@ -86,7 +89,7 @@ def tensor_expression(body: Body) -> Callable[..., Any]:
                 else repr(node.value)
             )
         assert isinstance(node, Call)
-        lines.append(f"    t{len(lines)} = _ops[{node.primitive!r}].public({', '.join(args)})")
+        lines.append(f"    t{len(lines)} = _call({node.primitive!r}, {', '.join(args)})")
         return f"t{len(lines) - 1}"
 
     result = scalar.render(body.tree, emit)
@@ -94,7 +97,7 @@ def tensor_expression(body: Body) -> Callable[..., Any]:
         [f"def expression({', '.join(body.names)}):", *lines, f"    return {result}"]
     )
     names: dict[str, Any] = {
-        "_ops": OPS,
+        "_call": _call,
         "_number": float,
         "inf": float("inf"),
         "nan": float("nan"),
@@ -110,3 +113,14 @@ def tensor_expression(body: Body) -> Callable[..., Any]:
 
 
 _INF = (float("inf"), float("-inf"))
+
+
+def _call(primitive: str, *args: Any) -> Any:
+    """Call the op of a primitive; of numbers alone, such as an op's own, give what they make."""
+    if any(isinstance(arg, Tensor) for arg in args):
+        return OPS[primitive].public(*args)
+    from ..kernels.cpu.pointwise import kernel_for
+
+    names = [f"x{i}" for i in range(len(args))]
+    body = scalar.parse(f"{primitive}({', '.join(names)})", names)
+    return kernel_for(body).small(*[np.asarray(arg, np.float64) for arg in args]).item()

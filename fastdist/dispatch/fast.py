@@ -1,8 +1,8 @@
-"""The shortest way through an op: one closure per op for small, plain tensors.
+"""The shortest way through an op: one closure per op for plain tensors.
 
 Each closure is the general path's five steps written out for the case in which nothing needs a
 look: operands are plain Tensors (or Python numbers), no tracer or forward level is open, layouts
-are one object (or a pair met before) and tiny. Whatever else comes up goes to `general`. Splitting
+are one object (or a pair met before) and plain. Whatever else comes up goes to `general`. Splitting
 these functions into helpers costs 20 % of a call, so they stay whole.
 
 NumPy reports floating-point events (overflow, 0/0) as warnings, PyTorch does not: the closures call
@@ -14,8 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from numpy import empty
+
 from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number as next_seq
+from ..kernels.cpu.pointwise import PointwiseKernel
 from ..kernels.cpu.silence import silent
 from ..tensor.tensor import Tensor
 from .constants import NUMBERS, constant
@@ -25,20 +28,20 @@ if TYPE_CHECKING:
     from .pointwise import PointwiseOp
 
 
-def binary(
-    op: PointwiseOp, kernel: Callable[..., Any]
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return op as a function of two operands, and the same with the operands swapped (for
     `__radd__` and kin).
     """
     general_path = op.general
+    small, large = loop.small, loop.run_large
     Tiny: Any = None
     General: Any = None
+    Plain: Any = None
     if not op.differentiable:
-        return _comparison(op, kernel)
+        return _comparison(op, small)
 
     def fast(input, other):  # type: ignore[no-untyped-def]
-        nonlocal Tiny, General
+        nonlocal Tiny, General, Plain
         if other.__class__ in NUMBERS and input.__class__ in PLAIN:
             other = constant(other, input)
         if input.__class__ in PLAIN and other.__class__ in PLAIN and not modes.special:
@@ -46,9 +49,13 @@ def binary(
             b_layout = other.layout
             if a_layout is not b_layout:
                 layout = a_layout.plans.get(b_layout)
-            if layout is not None and layout.tiny:
+            if layout is not None and layout.plain:
                 out = Tensor()
-                out.array = kernel(input.array, other.array)
+                if layout.tiny:
+                    out.array = small(input.array, other.array)
+                else:
+                    out.array = array = empty(layout.shape, layout.dtype.numpy)
+                    large((input.array, other.array), array)
                 out.layout = layout
                 out.extra = out.storage = None
                 a = input.edge
@@ -57,13 +64,13 @@ def binary(
                     out.edge = None
                     return out
                 if Tiny is None:
-                    Tiny, General = op.nodes
+                    Tiny, General, Plain = op.nodes
                 # Gradients of an operand that was broadcast must be summed: the general Node's
                 # work.
                 if a_layout is b_layout or (
                     (a is None or a_layout is layout) and (b is None or b_layout is layout)
                 ):
-                    node = Tiny()
+                    node = Tiny() if layout.tiny else Plain()
                 else:
                     node = General()
                 out.edge = node
@@ -117,19 +124,27 @@ def _comparison(
     return fast, reverse
 
 
-def unary(op: PointwiseOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
+def unary(op: PointwiseOp, loop: PointwiseKernel) -> Callable[..., Any]:
     """Return op as a function of one operand."""
     general_path = op.general
     differentiable = op.differentiable
+    small, large = loop.small, loop.run_large
     Tiny: Any = None
+    Plain: Any = None
+    if op.dtype == "bool":
+        return _test(op, small)
 
     def fast(input):  # type: ignore[no-untyped-def]
-        nonlocal Tiny
+        nonlocal Tiny, Plain
         if input.__class__ in PLAIN and not modes.special:
             layout = input.layout
-            if layout.tiny:
+            if layout.plain:
                 out = Tensor()
-                out.array = kernel(input.array)
+                if layout.tiny:
+                    out.array = small(input.array)
+                else:
+                    out.array = array = empty(layout.shape, layout.dtype.numpy)
+                    large((input.array,), array)
                 out.layout = layout
                 out.extra = out.storage = None
                 edge = input.edge
@@ -137,13 +152,35 @@ def unary(op: PointwiseOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
                     out.edge = None
                     return out
                 if Tiny is None:
-                    Tiny = op.nodes[0]
-                out.edge = node = Tiny()
+                    Tiny, _, Plain = op.nodes
+                out.edge = node = Tiny() if layout.tiny else Plain()
                 node.seq = next_seq()
                 node.edges = (edge,)
                 node.hooks = None
                 node.layout = layout
                 node.save(input, out)
+                return out
+        return general_path((input,), ())
+
+    return silent(fast)
+
+
+def _test(op: PointwiseOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    general_path = op.general
+
+    def fast(input):  # type: ignore[no-untyped-def]
+        if input.__class__ in PLAIN and not modes.special:
+            layout = input.layout
+            if layout.tiny:
+                plan = layout.plans.get(True)
+                if plan is None:
+                    from ..core.dtypes import bool_
+
+                    plan = layout.plans.remember(True, layout.with_dtype(bool_))
+                out = Tensor()
+                out.array = kernel(input.array)
+                out.layout = plan
+                out.edge = out.extra = out.storage = None
                 return out
         return general_path((input,), ())
 

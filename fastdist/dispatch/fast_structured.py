@@ -19,6 +19,7 @@ from ..graph.node import next_sequence_number as next_seq
 from ..kernels.cpu.silence import silent
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
+from .node_code import unpack_input
 from .op import PLAIN
 from .structured import StructuredOp
 
@@ -28,14 +29,52 @@ _DOT_LIMIT = 1024
 _ones: dict[Any, Any] = {}
 
 
+class MatmulBackward0(Node):
+    """The product of two matrices: each gradient is a product with the other's transpose."""
+
+    __slots__ = ("input", "input_version", "other", "other_version")
+    fresh = True
+    op: StructuredOp
+
+    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return g @ other.T and input.T @ g, each if it is wanted."""
+        a, b = self.edges
+        by_input = by_other = None
+        if a is not None:
+            other = unpack_input(self, self.other, self.other_version, b)
+            by_input = g.dot(other.array.T)
+        if b is not None:
+            input = unpack_input(self, self.input, self.input_version, a)
+            by_other = input.array.T.dot(g)
+        if not keep:
+            self.release()
+        return by_input, by_other
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the same as Tensors, by the op's own vjps."""
+        a, b = self.edges
+        by_input = by_other = None
+        if a is not None:
+            other = unpack_input(self, self.other, self.other_version, b)
+            by_input = self.op.vjp_of("input")(g, other)
+        if b is not None:
+            input = unpack_input(self, self.input, self.input_version, a)
+            by_other = self.op.vjp_of("other")(g, input)
+        if not keep:
+            self.release()
+        return by_input, by_other
+
+    def release(self) -> None:
+        """Forget what was saved."""
+        self.input = self.other = None
+
+
 def fast_matmul(op: StructuredOp) -> Callable[..., Any]:
     """Return op for two matrices; everything else goes the general way."""
     general_path = op.general
-
-    MatmulBackward0: Any = None
+    MatmulBackward0.op = op
 
     def matmul(input, other):  # type: ignore[no-untyped-def]
-        nonlocal MatmulBackward0
         if input.__class__ in PLAIN and other.__class__ in PLAIN and not modes.special:
             a_layout = input.layout
             layout = a_layout.products.get(other.layout)
@@ -52,14 +91,23 @@ def fast_matmul(op: StructuredOp) -> Callable[..., Any]:
                 if (a is None and b is None) or (modes.grad_off and not tls.grad):
                     out.edge = None
                     return out
-                if MatmulBackward0 is None:
-                    MatmulBackward0 = op.node_class
                 out.edge = node = MatmulBackward0()
                 node.seq = next_seq()
                 node.edges = (a, b)
                 node.hooks = None
                 node.layout = layout
-                node.save_pair(input, other)
+                if b is not None:
+                    node.input = input
+                    s = input.storage
+                    node.input_version = 0 if s is None else s.version
+                else:
+                    node.input = None
+                if a is not None:
+                    node.other = other
+                    s = other.storage
+                    node.other_version = 0 if s is None else s.version
+                else:
+                    node.other = None
                 return out
         return general_path((input, other), ())
 

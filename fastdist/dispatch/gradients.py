@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..backends.backend import backend_of
 from ..core.scalar import Body, Name
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 from .broadcast import sum_array_to
-from .op import OPS
+from .composite import COMPOSITES
 
 
 def gradient_array(body: Body, operands: Sequence[Any], layout: Layout, target: Layout) -> Any:
@@ -32,6 +34,13 @@ def gradient_array(body: Body, operands: Sequence[Any], layout: Layout, target: 
     if target.dtype is layout.dtype and target.device is layout.device:
         return found
     return cast_array(found, layout, target)
+
+
+def plain_gradient(loop: Callable[..., None], operands: Sequence[Any], layout: Layout) -> Any:
+    """Return the gradient that a compiled loop makes of plain arrays of one layout."""
+    found = np.empty(layout.shape, layout.dtype.numpy)
+    loop(operands, found)
+    return found
 
 
 def cast_array(array: Any, layout: Layout, target: Layout) -> Any:
@@ -67,7 +76,7 @@ def reduce_recorded(gradient: Tensor | None, target: Layout) -> Tensor | None:
     if gradient is None:
         return None
     if gradient.layout.shape != target.shape:
-        gradient = OPS["sum_to_size"].public(gradient, target.shape)
+        gradient = COMPOSITES["sum_to_size"].call(gradient, target.shape)
     if gradient.layout.dtype is not target.dtype:
-        gradient = OPS["to"].public(gradient, target.dtype)
+        gradient = COMPOSITES["to"].call(gradient, target.dtype)
     return gradient

@@ -1,22 +1,23 @@
 """Writes the Node classes of pointwise ops: what to save, and how a gradient passes.
 
-Two classes an op, of one name. The tiny one is for results and operands of one layout on the CPU:
-its gradients are one NumPy call each. The general one may have broadcast, promoted or left the CPU,
-and undoes that. Both are written out as source, because an unrolled `save` and `apply` cost half of
-a loop over names. Classes are made at an op's first recorded call: writing all of them at import
-would take longer than importing NumPy.
+Three classes an op, of one name. The tiny one is for results and operands of one tiny layout: its
+gradients are one NumPy call each. The plain one is the same for larger ones, with compiled loops.
+The general one may have broadcast, promoted or left the CPU, and undoes that. All are written out
+as source, because an unrolled `save` and `apply` cost half of a loop over names. Classes are made
+at an op's first recorded call: writing all of them at import would take longer than importing
+NumPy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..core.scalar import Body
 from ..graph.node import Node, raise_changed, raise_released
+from ..kernels.cpu.pointwise import PointwiseKernel
 from ..tensor.storage import Storage, storage_of
 from ..tensor.tensor import Tensor, wrap
-from .gradients import gradient_array, in_used_order, reduce_recorded
+from .gradients import gradient_array, in_used_order, plain_gradient, reduce_recorded
 
 
 class Recordable(Protocol):
@@ -33,8 +34,8 @@ class Recordable(Protocol):
     def vjps(self) -> tuple[Any, ...]:
         """The Tensor expressions of the gradients."""
 
-    def small_gradient(self, i: int) -> Callable[..., Any]:
-        """Return the NumPy function of the gradient by input i."""
+    def gradient_kernel(self, i: int) -> PointwiseKernel:
+        """Return the CPU kernel of the gradient by input i."""
 
 
 class PointwiseNode(Node):
@@ -94,155 +95,151 @@ def unpack_output(node: Node, saved: tuple[Any, Storage, int, Any] | None) -> Te
     return alias
 
 
-def node_classes(op: Recordable) -> tuple[type[PointwiseNode], type[PointwiseNode]]:
-    """Return the tiny and the general Node class of op."""
-    return _write(op, tiny=True), _write(op, tiny=False)
+def node_classes(op: Recordable) -> tuple[type[PointwiseNode], ...]:
+    """Return the tiny, the general and the plain Node class of op."""
+    writer = _Writer(op)
+    return tuple([writer.write(kind) for kind in ("tiny", "general", "plain")])
 
 
-def _write(op: Recordable, *, tiny: bool) -> type[PointwiseNode]:
-    inputs = op.tensors
-    needed = [
-        op.gradient_bodies[i].used - {"g"} if op.gradient_bodies[i] else set()
-        for i in range(len(inputs))
-    ]
-    saved = [name for name in inputs if any(name in names for names in needed)]
-    saves_out = any("out" in names for names in needed)
-    numbers = [name for name in op.number_names if any(name in names for names in needed)]
-    slots = [*saved, *(f"{name}_version" for name in saved), *numbers]
-    slots += ["out"] if saves_out else []
-    slots += [] if tiny else ["layouts"]
-    edges = [f"e{i}" for i in range(len(inputs))]
+class _Writer:
+    """What the three classes of one op have in common, and the text of each."""
 
-    def wanting(name: str) -> str:
-        return " or ".join(f"e{i} is not None" for i, names in enumerate(needed) if name in names)
+    def __init__(self, op: Recordable) -> None:
+        self.op = op
+        self.needed = [
+            set() if body is None else set(body.used - {"g"}) for body in op.gradient_bodies
+        ]
+        self.saved = [name for name in op.tensors if any(name in n for n in self.needed)]
+        self.numbers = [name for name in op.number_names if any(name in n for n in self.needed)]
+        self.saves_out = any("out" in names for names in self.needed)
+        self.edges = f"        {''.join(f'e{i}, ' for i in range(len(op.tensors)))}= self.edges\n"
 
-    unpack_edges = f"        {', '.join(edges)}, = self.edges\n"
-    save = [f"    def save(self, {', '.join([*inputs, *op.number_names])}, out):\n"]
-    if slots and (saved or saves_out):
-        save.append(unpack_edges)
-    for name in saved:
-        save.append(
-            f"        if {wanting(name)}:\n"
+    def write(self, kind: str) -> type[PointwiseNode]:
+        """Return one class."""
+        op = self.op
+        slots = [*self.saved, *(f"{name}_version" for name in self.saved), *self.numbers]
+        slots += ["out"] if self.saves_out else []
+        slots += ["layouts"] if kind == "general" else []
+        source = (
+            f"class {op.node_name}(PointwiseNode):\n    __slots__ = {tuple(slots)!r}\n"
+            f"{self._save(kind)}{self._apply(kind)}{self._saved_tensors()}{self._release()}"
+        )
+        names: dict[str, Any] = {
+            "__name__": None,  # see fastdist/kernels/cpu/silence.py
+            "PointwiseNode": PointwiseNode,
+            "storage_of": storage_of,
+            "released": raise_released,
+            "changed": raise_changed,
+            "unpack_input": unpack_input,
+            "unpack_output": unpack_output,
+            "gradient_array": gradient_array,
+            "plain_gradient": plain_gradient,
+        }
+        for i, body in enumerate(op.gradient_bodies):
+            if body is not None:
+                names[f"B{i}"] = in_used_order(body)
+                kernel = op.gradient_kernel(i)
+                names[f"G{i}"], names[f"L{i}"] = kernel.small, kernel.run_large
+        exec(compile(source, f"<fastdist Node of {op.name}>", "exec"), names)
+        made: type[PointwiseNode] = names[op.node_name]
+        made.op = op
+        # A gradient that is g itself is also held by whoever gave it.
+        made.fresh = kind != "general" and all(
+            body is None or body.text != "g" for body in op.gradient_bodies
+        )
+        made.__module__ = "fastdist.graph"
+        return made
+
+    def _wanting(self, name: str) -> str:
+        """Return the condition that some edge's gradient asks for name."""
+        return " or ".join(
+            f"e{i} is not None" for i, names in enumerate(self.needed) if name in names
+        )
+
+    def _save(self, kind: str) -> str:
+        op = self.op
+        lines = [f"    def save(self, {', '.join([*op.tensors, *op.number_names])}, out):\n"]
+        lines.append(self.edges if self.saved or self.saves_out else "        pass\n")
+        lines += [
+            f"        if {self._wanting(name)}:\n"
             f"            self.{name} = {name}; s = {name}.storage\n"
             f"            self.{name}_version = 0 if s is None else s.version\n"
             f"        else: self.{name} = None\n"
-        )
-    for name in numbers:
-        save.append(f"        self.{name} = {name}\n")
-    if saves_out:
-        save.append(
-            f"        if {wanting('out')}:\n"
-            "            s = out.storage\n"
-            "            if s is None: s = storage_of(out)\n"
-            "            self.out = (out.array, s, s.version, out.extra)\n"
-            "        else: self.out = None\n"
-        )
-    if not tiny:
-        save.append(f"        self.layouts = ({''.join(f'{name}.layout, ' for name in inputs)})\n")
-    save.append("        pass\n" if len(save) == 1 else "")
-    source = [
-        f"class {op.node_name}(PointwiseNode):\n",
-        f"    __slots__ = {tuple(slots)!r}\n",
-        *save,
-        _apply_source(op, needed, saved, saves_out, tiny),
-        _saved_source(op, saved, numbers, saves_out, wanting),
-        "    def release(self):\n",
-        *(f"        self.{name} = None\n" for name in saved),
-        "        self.out = None\n" if saves_out else "",
-        "        pass\n",
-    ]
-    names: dict[str, Any] = {
-        "__name__": None,  # see fastdist/kernels/cpu/silence.py
-        "PointwiseNode": PointwiseNode,
-        "storage_of": storage_of,
-        "released": raise_released,
-        "changed": raise_changed,
-        "unpack_input": unpack_input,
-        "unpack_output": unpack_output,
-        "gradient_array": gradient_array,
-    }
-    for i, body in enumerate(op.gradient_bodies):
-        if body is not None:
-            names[f"B{i}"] = in_used_order(body)
-            names[f"G{i}"] = op.small_gradient(i) if tiny else None
-    exec(compile("".join(source), f"<fastdist Node of {op.name}>", "exec"), names)
-    made: type[PointwiseNode] = names[op.node_name]
-    made.op = op
-    # A gradient that is g itself is also held by whoever gave it.
-    made.fresh = tiny and all(body is None or body.text != "g" for body in op.gradient_bodies)
-    made.__module__ = "fastdist.graph"
-    return made
-
-
-def _apply_source(
-    op: Recordable, needed: list[Any], saved: list[str], saves_out: bool, tiny: bool
-) -> str:
-    inputs = op.tensors
-    edges = [f"e{i}" for i in range(len(inputs))]
-    lines = ["    def apply(self, g, keep):", f"        {', '.join(edges)}, = self.edges"]
-    for name in saved:
-        lines += [
-            "        if "
-            f"{' or '.join(f'e{i} is not None' for i, names in enumerate(needed) if name in names)}:",
-            f"            {name} = self.{name}",
-            f"            if {name} is None: released(self)",
-            f"            s = {name}.storage",
-            f"            if s is not None and s.version != self.{name}_version:",
-            f"                changed(self, {name}, {name}.layout, self.{name}_version, s.version)",
-            f"            {name} = {name}.array",
-            f"            if not keep: self.{name} = None",
+            for name in self.saved
         ]
-    if saves_out:
+        lines += [f"        self.{name} = {name}\n" for name in self.numbers]
+        if self.saves_out:
+            lines.append(
+                f"        if {self._wanting('out')}:\n"
+                "            s = out.storage\n"
+                "            if s is None: s = storage_of(out)\n"
+                "            self.out = (out.array, s, s.version, out.extra)\n"
+                "        else: self.out = None\n"
+            )
+        if kind == "general":
+            layouts = "".join(f"{name}.layout, " for name in op.tensors)
+            lines.append(f"        self.layouts = ({layouts})\n")
+        return "".join(lines)
+
+    def _apply(self, kind: str) -> str:
+        lines = ["    def apply(self, g, keep):\n", self.edges]
         lines += [
-            "        if "
-            f"{' or '.join(f'e{i} is not None' for i, names in enumerate(needed) if 'out' in names)}:",
-            "            if self.out is None: released(self)",
-            "            out, s, version, _ = self.out",
-            "            if s.version != version: changed(self, None, self.layout, version, "
-            "s.version)",
-            "            if not keep: self.out = None",
+            f"        if {self._wanting(name)}:\n"
+            f"            {name} = self.{name}\n"
+            f"            if {name} is None: released(self)\n"
+            f"            s = {name}.storage; v = self.{name}_version\n"
+            f"            if s is not None and s.version != v:\n"
+            f"                changed(self, {name}, {name}.layout, v, s.version)\n"
+            f"            {name} = {name}.array\n"
+            f"            if not keep: self.{name} = None\n"
+            for name in self.saved
         ]
-    results = []
-    for i, body in enumerate(op.gradient_bodies):
+        if self.saves_out:
+            lines.append(
+                f"        if {self._wanting('out')}:\n"
+                "            if self.out is None: released(self)\n"
+                "            out, s, v, _ = self.out\n"
+                "            if s.version != v: changed(self, None, self.layout, v, s.version)\n"
+                "            if not keep: self.out = None\n"
+            )
+        results = "".join(f"{self._gradient(i, kind)}, " for i in range(len(self.op.tensors)))
+        return f"{''.join(lines)}        return ({results})\n"
+
+    def _gradient(self, i: int, kind: str) -> str:
+        """Return the expression of the gradient by input i."""
+        op = self.op
+        body = op.gradient_bodies[i]
         if body is None:
-            results.append("None")
-            continue
-        numbers = op.number_names
-        arguments = [f"self.{n}" if n in numbers else n for n in body.names if n in body.used]
-        if body.text == "g":
+            return "None"
+        arguments = [
+            f"self.{n}" if n in op.number_names else n for n in body.names if n in body.used
+        ]
+        operands = "".join(f"{argument}, " for argument in arguments)
+        if kind == "general":
+            value = f"gradient_array(B{i}, ({operands}), self.layout, self.layouts[{i}])"
+        elif body.text == "g":
             value = "g"
-        elif tiny:
-            value = f"G{i}({', '.join(arguments)})"
+        elif kind == "tiny":
+            value = f"G{i}({operands})"
         else:
-            value = ""
-        if not tiny:
-            value = f"gradient_array(B{i}, ({''.join(a + ', ' for a in arguments)}), self.layout, self.layouts[{i}])"
-        results.append(f"{value} if e{i} is not None else None" if len(inputs) > 1 else value)
-    lines.append(f"        return ({''.join(value + ', ' for value in results)})")
-    return "\n".join(lines) + "\n"
+            value = f"plain_gradient(L{i}, ({operands}), self.layout)"
+        return value if len(op.tensors) == 1 else f"{value} if e{i} is not None else None"
 
+    def _saved_tensors(self) -> str:
+        lines = ["    def saved_tensors(self):\n", self.edges, "        found = {}\n"]
+        lines += [
+            f"        if {self._wanting(name)}: found[{name!r}] = unpack_input("
+            f"self, self.{name}, self.{name}_version, e{self.op.tensors.index(name)})\n"
+            for name in self.saved
+        ]
+        lines += [f"        found[{name!r}] = self.{name}\n" for name in self.numbers]
+        if self.saves_out:
+            lines.append(
+                f"        if {self._wanting('out')}: found['out'] = unpack_output(self, self.out)\n"
+            )
+        return f"{''.join(lines)}        return found\n"
 
-def _saved_source(
-    op: Recordable,
-    saved: list[str],
-    numbers: list[str],
-    saves_out: bool,
-    wanting: Callable[[str], str],
-) -> str:
-    edges = [f"e{i}" for i in range(len(op.tensors))]
-    lines = [
-        "    def saved_tensors(self):",
-        f"        {', '.join(edges)}, = self.edges",
-        "        found = {}",
-    ]
-    for name in saved:
-        i = op.tensors.index(name)
-        lines.append(
-            f"        if {wanting(name)}: "
-            f"found[{name!r}] = unpack_input(self, self.{name}, self.{name}_version, e{i})"
-        )
-    lines += [f"        found[{name!r}] = self.{name}" for name in numbers]
-    if saves_out:
-        lines.append(f"        if {wanting('out')}: found['out'] = unpack_output(self, self.out)")
-    lines.append("        return found")
-    return "\n".join(lines) + "\n"
+    def _release(self) -> str:
+        cleared = [*self.saved, *(["out"] if self.saves_out else [])]
+        lines = "".join(f"        self.{name} = None\n" for name in cleared)
+        return f"    def release(self):\n{lines or '        pass' + chr(10)}"

@@ -10,11 +10,13 @@ import numpy as np
 
 from ..backends.backend import backend_of
 from ..core import scalar
-from ..core.dtypes import DType, bool_
+from ..core.dtypes import DType, bool_, int64
 from ..core.errors import DTypeError
 from ..core.scalar import Body
+from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
+from ..kernels.cpu.pointwise import PointwiseKernel, kernel_for
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, layout_of, wrap
 from .broadcast import broadcast_shapes
@@ -24,7 +26,7 @@ from .gradients import as_array, in_used_order
 from .op import Op, common_device, register
 from .output import write_out
 from .promotion import get_default_dtype, result_dtype
-from .tangents import carry_pointwise
+from .tangents import carry_pointwise, levels_of
 
 # Inputs of these names choose: they are bool, and stay so whatever the op computes in.
 CONDITIONS = frozenset({"condition", "mask"})
@@ -36,7 +38,8 @@ class PointwiseOp(Op):
     `dtype` is one of: "same" (operands meet, the result keeps it), "floating" (integers and bool go
     to the default dtype), "bool" (operands meet, the result is bool), "number" (as same, but not
     for bool), "integral", "whole" (as integral, but not for bool), "first" (the first operand's,
-    whatever the others are)
+    whatever the others are), "counted" (bool
+    goes to int64)
     """
 
     kind = "pointwise"
@@ -70,7 +73,7 @@ class PointwiseOp(Op):
         )
         self.node_name = f"{self.name.title().replace('_', '')}Backward0"
         self._vjps: tuple[Any, ...] | None = None
-        self._nodes: tuple[Any, Any] | None = None
+        self._nodes: tuple[Any, ...] | None = None
         self.plain: PointwiseOp | None = self._with_defaults()
 
     def _with_defaults(self) -> PointwiseOp | None:
@@ -111,22 +114,19 @@ class PointwiseOp(Op):
         return self._vjps
 
     @property
-    def nodes(self) -> tuple[Any, Any]:
-        """The tiny and the general Node class."""
+    def nodes(self) -> tuple[Any, ...]:
+        """The tiny, the general and the plain Node class."""
         if self._nodes is None:
             from .node_code import node_classes
 
             self._nodes = node_classes(self)
         return self._nodes
 
-    def small_gradient(self, i: int) -> Callable[..., Any]:
-        """Return the NumPy function of the gradient by input i, over the names its body uses."""
-        from ..kernels.cpu.pointwise import kernel_for
-
+    def gradient_kernel(self, i: int) -> PointwiseKernel:
+        """Return the CPU kernel of the gradient by input i, over the names its body uses."""
         body = self.gradient_bodies[i]
         assert body is not None
-        small: Callable[..., Any] = kernel_for(in_used_order(body)).small
-        return small
+        return kernel_for(in_used_order(body))
 
     def compute_dtype(self, operands: Sequence[Any]) -> DType:
         """Return the dtype in which the body is computed."""
@@ -142,6 +142,8 @@ class PointwiseOp(Op):
                 "bitwise_* ops, or cast "
                 "with .to(fastdist.int64)"
             )
+        if self.dtype == "counted" and found is bool_:
+            return int64
         if self.dtype in ("integral", "whole") and found.is_floating_point:
             raise DTypeError(f"{self.name}: expected integer or bool tensors, got {found.name}")
         return found
@@ -163,9 +165,12 @@ class PointwiseOp(Op):
         result = self._run(operands, attributes, compute, device, shape)
         if out is not None:
             return write_out(self, out, result, operands)
+        if not modes.special or not levels_of(operands):
+            self._record(result, operands, attributes)
+            return result
+        extra_of(result)  # a Node that saves its output finds the tangents there
         self._record(result, operands, attributes)
-        if modes.special:
-            carry_pointwise(self, result, operands, attributes)
+        carry_pointwise(self, result, operands, attributes)
         return result
 
     def _run(
@@ -209,7 +214,7 @@ class PointwiseOp(Op):
 
     def _remember_plan(self, operands: Sequence[Any], result: Tensor) -> None:
         """Let the fast closure know the result's layout for this pair of layouts next time."""
-        if len(operands) != 2 or not result.layout.tiny:
+        if len(operands) != 2 or not result.layout.plain:
             return
         a, b = operands
         if isinstance(a, Tensor) and isinstance(b, Tensor):
@@ -250,6 +255,12 @@ def _operand(value: Any) -> Any:
             return value.item()
         return wrap(value, layout_of(value))
     return NotImplemented
+
+
+def refused(operands: Sequence[Any]) -> bool:
+    """Return whether an operand is of a type that no op takes."""
+    # By identity: `in` would compare, and comparing Tensors is an op.
+    return any(operand is NotImplemented for operand in operands)
 
 
 def _number_tensor(value: Any, dtype: DType) -> Tensor:
@@ -298,4 +309,4 @@ def pointwise(
     return declare
 
 
-__all__ = ["ZERO", "PointwiseOp", "empty_like_operands", "pointwise"]
+__all__ = ["ZERO", "PointwiseOp", "empty_like_operands", "pointwise", "refused"]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ..backends.backend import backend_of
 from ..core.dtypes import DType
+from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes, set_grad_mode, tls
 from ..graph.node import Node, next_sequence_number
 from ..tensor.layout import Shape
@@ -18,7 +19,7 @@ from .gradients import as_array, cast_array, reduce_recorded
 from .node_code import unpack_input, unpack_output
 from .op import Op, common_device, register
 from .output import write_out
-from .pointwise import _operand
+from .pointwise import _operand, refused
 from .tangents import below, levels_of, set_tangent, tangent_of
 
 
@@ -90,6 +91,10 @@ class StructuredOp(Op):
 
         return register_vjp
 
+    def vjp_of(self, input: str) -> Callable[..., Any]:
+        """Return the function registered for the gradient of one input."""
+        return self._vjps[input][0]
+
     def jvp(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Register the tangent of the result."""
         self._jvp, self._jvp_needs = function, tuple(inspect.signature(function).parameters)
@@ -128,8 +133,11 @@ class StructuredOp(Op):
         results = self._run(operands, plan)
         if out is not None:
             return write_out(self, out, results[0], operands)
+        special = modes.special and bool(levels_of(operands))
+        if special:
+            extra_of(results[0])  # a Node that saves its output finds the tangents there
         self.record(results[0], operands, attributes, plan)
-        if modes.special:
+        if special:
             self.carry_tangents(results[0], operands, attributes, plan)
         return results[0] if len(results) == 1 else results
 
@@ -192,6 +200,8 @@ class StructuredOp(Op):
         self, result: Tensor, operands: Sequence[Any], attributes: tuple[Any, ...], plan: Any
     ) -> None:
         """Give result the tangents that follow from those of the operands, level by level."""
+        if not result.layout.dtype.is_floating_point:
+            return
         for level in levels_of(operands):
             tangents = [tangent_of(operand, level) for operand in operands]
             inputs = [below(operand, level) for operand in operands]
@@ -216,7 +226,12 @@ class StructuredOp(Op):
             found = self.general((tangents[0], *inputs[1:]), attributes)
             return found[0] if isinstance(found, tuple) else found  # type: ignore[no-any-return]
         if self._jvp is None:
-            return None
+            if not self._vjps:
+                return None
+            raise NotImplementedError(
+                f"Trying to use forward AD with {self.name} that does not support it because it has not been "
+                "implemented yet."
+            )
         known = dict(zip(self.tensors, inputs, strict=True))
         known.update(zip(self.attributes, attributes, strict=True))
         known.update({f"{name}_t": t for name, t in zip(self.tensors, tangents, strict=True)})
@@ -275,21 +290,6 @@ class StructuredNode(Node):
 
             storage = storage_of(out)
             self.out = (out.array, storage, storage.version, out.extra)
-
-    def save_pair(self, a: Tensor, b: Tensor) -> None:
-        """Do what `save` does for a product of two tensors, whose gradients each ask for the
-        other.
-        """
-        edge_a, edge_b = self.edges
-        first, second = self.op.tensors
-        self.layouts = (a.layout, b.layout)
-        self.saved = saved = {}
-        if edge_b is not None:
-            saved[first] = (a, 0 if a.storage is None else a.storage.version)
-        if edge_a is not None:
-            saved[second] = (b, 0 if b.storage is None else b.storage.version)
-        self.attributes = ()
-        self.plan = self.out = None
 
     def _known(self) -> dict[str, Any]:
         op = self.op

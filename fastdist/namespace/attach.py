@@ -46,7 +46,7 @@ def fast_functions(op: PointwiseOp) -> tuple[Callable[..., Any], Callable[..., A
     plain = op.plain
     if plain is None or plain.dtype == "integral":
         return None
-    kernel = kernel_for(plain.run_body).small
+    kernel = kernel_for(plain.run_body)
     if len(op.tensors) == 1:
         return fast.unary(plain, kernel), None
     if len(op.tensors) == 2 and plain.run_body.names == op.tensors:

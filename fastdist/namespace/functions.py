@@ -12,7 +12,7 @@ from ..dispatch.copy_inplace import copy_, fill_, zero_
 from ..dispatch.op import OPS
 from ..dispatch.view import detach
 from ..engine.backward import backward as engine_backward
-from ..ops import copying, movement
+from ..ops import movement
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor
 
@@ -79,9 +79,6 @@ METHODS: dict[str, Any] = {
     "detach": detach,
     "t": movement.t,
     "reshape": movement.reshape,
-    "contiguous": copying.contiguous,
-    "to": copying.to,
-    "sum_to_size": copying.sum_to_size,
 }
 
 

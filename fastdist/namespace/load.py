@@ -33,9 +33,9 @@ from .functions import attach_methods
 from .names import ALIASES, ALSO_FUNCTIONAL, CREATION, FUNCTIONAL_ONLY, NOT_FUNCTIONS, PRIVATE
 
 CATALOGUE = (
-    activation, arithmetic, bitwise, comparison, copying, creation, extrema, matmul, movement, reductions, rounding,
-    selection, softmax, tensor_methods, transcendental, variants,
-)  # fmt: skip
+    *(activation, arithmetic, bitwise, comparison, copying, creation, extrema, matmul, movement),
+    *(reductions, rounding, selection, softmax, tensor_methods, transcendental, variants),
+)
 
 
 def gather() -> dict[str, Any]:

@@ -1,41 +1,223 @@
-"""Activations, element by element, and softmax."""
+"""Activations, element by element.
+
+Partials of activations with a kink select (`where(..., g, T(0))`) instead of multiplying: 0 * inf
+is NaN.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..core.dtypes import DType
 from ..dispatch.pointwise import pointwise
-from ..dispatch.rules import normalize_axis
-from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
 
 
-@pointwise("maximum(input, T(0))", ["where(out > T(0), g, T(0))"], dtype="number")
+@pointwise("maximum(input, T(0))", ["where(out <= T(0), T(0), g)"], dtype="number")
 def relu(input: Tensor) -> Tensor:
     """Return max(input, 0); the gradient at 0 is 0."""
 
 
-@structured("softmax.log_softmax", has_out=False, fresh=True)
-def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
-    """Return log(softmax(input)) along dim, without overflow.
-
-    Shape   (..., n, ...) -> (..., n, ...)
-    """
+@pointwise("sigmoid(input)", ["out * (T(1) - out)"], dtype="floating")
+def sigmoid(input: Tensor) -> Tensor:
+    """Return 1 / (1 + exp(-input))."""
 
 
-@log_softmax.plan
-def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
-    layout = input.layout
-    axis = normalize_axis("log_softmax", dim, len(layout.shape))
-    return Plan(layout.shape, dtype or layout.dtype, (axis,), compute=dtype or layout.dtype)
+@pointwise(
+    "where(input < T(0), input, T(0)) - log1p(exp(-abs(input)))",
+    [
+        "z = exp(-abs(input)); q = z / (T(1) + z); g * where(input < T(0), T(1) - q, q)",
+    ],
+    dtype="floating",
+)
+def logsigmoid(input: Tensor) -> Tensor:
+    """Return log(sigmoid(input)) without underflow."""
 
 
-@log_softmax.vjp("input")
-def _(g: Any, out: Any, dim: int) -> Tensor:
-    return g - out.exp() * g.sum(dim, keepdim=True)  # type: ignore[no-any-return]
+@pointwise(
+    "log(input / (T(1) - input))",
+    ["where(abs(input - T(0.5)) <= T(0.5), g / (input * (T(1) - input)), T(nan))"],
+    dtype="floating",
+)
+def log_odds(input: Tensor) -> Tensor:
+    """Return log(input / (1 - input))."""
 
 
-@log_softmax.jvp
-def _(input_t: Any, out: Any, dim: int) -> Tensor:
-    return input_t - (out.exp() * input_t).sum(dim, keepdim=True)  # type: ignore[no-any-return]
+@pointwise(
+    "where(input <= threshold, value, input)",
+    ["where(input <= threshold, T(0), g)"],
+    dtype="first",
+)
+def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
+    """Return input where it is above threshold, value elsewhere."""
+
+
+@pointwise(
+    "minimum(maximum(input, min_val), max_val)",
+    ["where(logical_and(input > min_val, input < max_val), g, T(0))"],
+    dtype="number",
+)
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """Return input cut off below min_val and above max_val."""
+
+
+@pointwise(
+    "minimum(maximum(input, T(0)), T(6))",
+    ["where(logical_and(input > T(0), input < T(6)), g, T(0))"],
+    dtype="number",
+)
+def relu6(input: Tensor) -> Tensor:
+    """Return input cut off below 0 and above 6."""
+
+
+@pointwise(
+    "where(input > T(0), input, input * negative_slope)",
+    ["where(input > T(0), g, g * negative_slope)"],
+    dtype="number",
+)
+def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """Return input where positive, negative_slope * input elsewhere."""
+
+
+@pointwise(
+    "where(input > T(0), input, weight * input)",
+    ["where(input > T(0), g, g * weight)", "where(input > T(0), T(0), g * input)"],
+    dtype="number",
+)
+def prelu_kernel(input: Tensor, weight: Tensor) -> Tensor:
+    """Return input where positive, weight * input elsewhere."""
+
+
+@pointwise(
+    "where(input <= T(0), expm1(input) * alpha, input)",
+    ["where(input > T(0), g, g * (alpha * exp(input)))"],
+    dtype="number",
+)
+def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """Return input where positive, alpha * (exp(input) - 1) elsewhere."""
+
+
+@pointwise(
+    "where(input <= T(0), expm1(input) * T(1.7580993408473766), input * T(1.0507009873554805))",
+    [
+        "where(input > T(0), g * T(1.0507009873554805), g * (T(1.7580993408473766) * exp(input)))",
+    ],
+    dtype="number",
+)
+def selu(input: Tensor) -> Tensor:
+    """Return the scaled elu whose layers keep mean 0 and variance 1."""
+
+
+@pointwise(
+    "where(input <= T(0), expm1(input / alpha) * alpha, input)",
+    ["where(input > T(0), g, g * exp(input / alpha))"],
+    dtype="number",
+)
+def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere."""
+
+
+@pointwise(
+    "input * (T(0.5) * (T(1) + erf(input * T(0.7071067811865476))))",
+    [
+        "p = T(0.5) * (T(1) + erf(input * T(0.7071067811865476))); "
+        + "p + input * (T(0.3989422804014327) * exp(T(-0.5) * (input * input)))"
+    ],
+    dtype="number",
+)
+def gelu_exact(input: Tensor) -> Tensor:
+    """Return input times the probability that a normal number lies below it."""
+
+
+_TANH = "t = tanh(T(0.7978845608028654) * (input + T(0.044715) * (input * input * input))); "
+
+
+@pointwise(
+    _TANH + "T(0.5) * input * (T(1) + t)",
+    [
+        _TANH + "T(0.5) * (T(1) + t) + T(0.5) * input * ((T(1) - t * t)"
+        " * (T(0.7978845608028654) * (T(1) + T(0.134145) * (input * input))))"
+    ],
+    dtype="number",
+)
+def gelu_tanh(input: Tensor) -> Tensor:
+    """Return gelu with the normal distribution approximated by tanh."""
+
+
+@pointwise(
+    "input / (T(1) + exp(-input))",
+    ["s = sigmoid(input); s * (T(1) + input * (T(1) - s))"],
+    dtype="number",
+)
+def silu(input: Tensor) -> Tensor:
+    """Return input * sigmoid(input)."""
+
+
+@pointwise(
+    "input * tanh(log1p(exp(input)))",
+    [
+        "t = tanh(where(input > T(20), input, log1p(exp(input)))); "
+        + "t + input * (sigmoid(input) * (T(1) - t * t))"
+    ],
+    dtype="number",
+)
+def mish(input: Tensor) -> Tensor:
+    """Return input * tanh(softplus(input))."""
+
+
+@pointwise(
+    "where(input * beta > threshold, input, log1p(exp(input * beta)) / beta)",
+    ["z = exp(input * beta); where(input * beta > threshold, g, g * z / (z + T(1)))"],
+    dtype="number",
+)
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """Return log(1 + exp(beta * input)) / beta, and input itself beyond threshold."""
+
+
+@pointwise(
+    "input / (T(1) + abs(input))",
+    ["g / (T(1) + abs(input)) / (T(1) + abs(input))"],
+    dtype="floating",
+)
+def softsign(input: Tensor) -> Tensor:
+    """Return input / (1 + |input|), a cheap relative of tanh."""
+
+
+@pointwise("input - tanh(input)", ["t = tanh(input); t * t"], dtype="floating")
+def tanhshrink(input: Tensor) -> Tensor:
+    """Return input - tanh(input)."""
+
+
+@pointwise(
+    "input * minimum(maximum(input + T(3), T(0)), T(6)) / T(6)",
+    [
+        "where(input <= T(-3), T(0), where(input >= T(3), g, g * (input / T(3) + T(0.5))))",
+    ],
+    dtype="number",
+)
+def hardswish(input: Tensor) -> Tensor:
+    """Return input * relu6(input + 3) / 6."""
+
+
+@pointwise(
+    "minimum(maximum(input + T(3), T(0)), T(6)) / T(6)",
+    ["where(logical_and(input > T(-3), input < T(3)), g * T(1 / 6), T(0))"],
+    dtype="number",
+)
+def hardsigmoid(input: Tensor) -> Tensor:
+    """Return relu6(input + 3) / 6."""
+
+
+@pointwise(
+    "where(logical_and(input >= -lambd, input <= lambd), T(0), input)",
+    ["where(logical_or(input > lambd, input < -lambd), g, T(0))"],
+    dtype="number",
+)
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Return input, but 0 within lambd of 0."""
+
+
+@pointwise(
+    "where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * T(0)))",
+    ["where(logical_or(input > lambd, input < -lambd), g, T(0))"],
+    dtype="number",
+)
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Return input drawn lambd nearer to 0."""

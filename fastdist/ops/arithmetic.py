@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from ..dispatch.pointwise import pointwise
+from ..dispatch.pointwise import ZERO, pointwise
 from ..tensor.tensor import Tensor
+
+_RATIO = "where(input == T(0), T(0), g * (out / input))"
 
 
 @pointwise("input + alpha * other", ["T(1)", "alpha"])
@@ -14,9 +16,144 @@ def add(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     """
 
 
+@pointwise("input - alpha * other", ["T(1)", "-alpha"], dtype="number")
+def sub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
+    """Return input - alpha * other.
+
+    Raises  RuntimeError for two bool tensors: use logical_xor
+    """
+
+
+@pointwise("other - alpha * input", ["-alpha", "T(1)"], dtype="number")
+def rsub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
+    """Return other - alpha * input."""
+
+
 @pointwise("input * other", ["other", "input"])
 def mul(input: Tensor, other: Tensor) -> Tensor:
     """Return input * other.
 
     Shape   (...), (...) -> broadcast
     """
+
+
+@pointwise(
+    "input / other", ["reciprocal(other)", "-(g * ((input / other) / other))"], dtype="floating"
+)
+def div(input: Tensor, other: Tensor) -> Tensor:
+    """Return input / other, in floating point."""
+
+
+@pointwise("floor_divide(input, other)", [ZERO, ZERO], dtype="number")
+def floor_divide(input: Tensor, other: Tensor) -> Tensor:
+    """Return the largest integer not above input / other.
+
+    Raises  RuntimeError for an integer divided by zero
+    """
+
+
+@pointwise("trunc(input / other)", [ZERO, ZERO], dtype="number")
+def trunc_divide(input: Tensor, other: Tensor) -> Tensor:
+    """Return input / other without its fraction, for floating tensors."""
+
+
+@pointwise("remainder(input, other)", ["T(1)", "-(g * floor_divide(input, other))"], dtype="number")
+def remainder(input: Tensor, other: Tensor) -> Tensor:
+    """Return input - floor(input / other) * other: what Python's % gives, with the sign of
+    other.
+    """
+
+
+@pointwise("fmod(input, other)", ["T(1)", "-(g * trunc(input / other))"], dtype="number")
+def fmod(input: Tensor, other: Tensor) -> Tensor:
+    """Return input - trunc(input / other) * other: what C's fmod gives, with the sign of input."""
+
+
+@pointwise(
+    "pow(input, exponent)",
+    [
+        "where(exponent == T(0), T(0), g * (exponent * pow(input, exponent - T(1))))",
+        "where(logical_and(input == T(0), exponent >= T(0)), T(0), g * (out * log(input)))",
+    ],
+)
+def pow(input: Tensor, exponent: Tensor) -> Tensor:
+    """Return input to the power of exponent.
+
+    Raises  RuntimeError for an integer to a negative integer number
+    """
+
+
+@pointwise("neg(input)", ["T(-1)"], dtype="number")
+def neg(input: Tensor) -> Tensor:
+    """Return -input."""
+
+
+@pointwise("abs(input)", ["sign(input)"])
+def abs(input: Tensor) -> Tensor:
+    """Return the distance from 0; its gradient at 0 is 0."""
+
+
+@pointwise("sign(input)", [ZERO])
+def sign(input: Tensor) -> Tensor:
+    """Return -1, 0 or 1; its gradient is 0 everywhere."""
+
+
+@pointwise("copysign(input, other)", [_RATIO, ZERO], dtype="floating")
+def copysign(input: Tensor, other: Tensor) -> Tensor:
+    """Return input with the sign of other, zeros and NaNs included."""
+
+
+@pointwise("reciprocal(input)", ["-(out * out)"], dtype="floating")
+def reciprocal(input: Tensor) -> Tensor:
+    """Return 1 / input."""
+
+
+@pointwise("square(input)", ["T(2) * input"], dtype="counted")
+def square(input: Tensor) -> Tensor:
+    """Return input * input."""
+
+
+@pointwise("sqrt(input)", ["g / (T(2) * out)"], dtype="floating")
+def sqrt(input: Tensor) -> Tensor:
+    """Return the square root; NaN below 0."""
+
+
+@pointwise("rsqrt(input)", ["T(-0.5) * (out * out * out)"], dtype="floating")
+def rsqrt(input: Tensor) -> Tensor:
+    """Return 1 / sqrt(input)."""
+
+
+@pointwise("hypot(input, other)", ["input / out", "other / out"], dtype="number")
+def hypot(input: Tensor, other: Tensor) -> Tensor:
+    """Return sqrt(input**2 + other**2) without overflow in between."""
+
+
+@pointwise("input + value * tensor1 * tensor2", ["T(1)", "value * tensor2", "value * tensor1"])
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+    """Return input + value * tensor1 * tensor2."""
+
+
+@pointwise(
+    "input + value * (tensor1 / tensor2)",
+    ["T(1)", "value / tensor2", "-(g * (value * ((tensor1 / tensor2) / tensor2)))"],
+)
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+    """Return input + value * tensor1 / tensor2."""
+
+
+@pointwise(
+    "d = end - input; where(abs(weight) < T(0.5), input + weight * d, end - d * (T(1) - weight))",
+    ["T(1) - weight", "weight", "end - input"],
+)
+def lerp(input: Tensor, end: Tensor, weight: Tensor) -> Tensor:
+    """Return the point at weight between input (0) and end (1)."""
+
+
+@pointwise("input * T(pi / 180)", ["T(pi / 180)"], dtype="floating")
+def deg2rad(input: Tensor) -> Tensor:
+    """Return an angle in degrees as radians."""
+
+
+@pointwise("input * T(180 / pi)", ["T(180 / pi)"], dtype="floating")
+def rad2deg(input: Tensor) -> Tensor:
+    """Return an angle in radians as degrees."""

@@ -10,6 +10,7 @@ from ..core.device import Device
 from ..core.dtypes import DType
 from ..core.errors import ShapeError
 from ..dispatch.broadcast import axes_to_sum
+from ..dispatch.composite import composite
 from ..dispatch.structured import Plan, StructuredOp, structured
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, layout_of, wrap
@@ -98,11 +99,13 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
     return move.general((g,), (input_layout.device,))  # type: ignore[no-any-return]
 
 
+@composite(function=False)
 def contiguous(input: Tensor) -> Tensor:
     """Return the tensor itself if its elements lie in C order, else a copy that does."""
     return input if input.layout.contiguous else clone.general((input,), ())  # type: ignore[no-any-return]
 
 
+@composite(function=False)
 def to(
     input: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False
 ) -> Tensor:
@@ -130,6 +133,7 @@ def to(
     return clone.general((result,), ()) if copy and result is input else result  # type: ignore[no-any-return]
 
 
+@composite(function=False)
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """Return the sum over the axes along which size would have to be broadcast to give input's
     shape.

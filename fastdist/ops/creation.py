@@ -36,12 +36,17 @@ def sizes_of(size: tuple[Any, ...]) -> Shape:
         size = tuple(size[0])
     shape = tuple([n.__index__() for n in size])
     if any(n < 0 for n in shape):
-        raise ShapeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+        raise ShapeError(
+            f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}"
+        )
     return shape
 
 
-def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return a new leaf with a copy of data: a number, nested lists of numbers, a NumPy array or a Tensor.
+def tensor(
+    data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return a new leaf with a copy of data: a number, nested lists of numbers, a NumPy array or a
+    Tensor.
 
     Dtype   Python floats -> the default dtype, integers -> int64, bools -> bool; arrays keep theirs
     Raises  ValueError for lists of unequal length, TypeError for what is no number
@@ -120,7 +125,12 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 
 
 def full(
-    size: Any, fill_value: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor of size filled with fill_value, in its dtype unless dtype is given."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
@@ -130,52 +140,80 @@ def full(
     return finish(np.full(sizes_of((size,)), number, wanted.numpy), device, requires_grad)
 
 
-def zeros(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros(
+    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Return a tensor of zeros, in the default dtype unless dtype is given."""
     wanted = dtype or get_default_dtype()
     return finish(np.zeros(sizes_of(size), wanted.numpy), device, requires_grad)
 
 
-def ones(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones(
+    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Return a tensor of ones, in the default dtype unless dtype is given."""
     wanted = dtype or get_default_dtype()
     return finish(np.ones(sizes_of(size), wanted.numpy), device, requires_grad)
 
 
-def empty(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty(
+    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Return a tensor whose elements are whatever the memory held."""
     wanted = dtype or get_default_dtype()
     return finish(np.empty(sizes_of(size), wanted.numpy), device, requires_grad)
 
 
 def _like(input: Tensor, dtype: DType | None, device: Any) -> dict[str, Any]:
-    return {"dtype": dtype or input.layout.dtype, "device": input.layout.device if device is None else device}
+    return {
+        "dtype": dtype or input.layout.dtype,
+        "device": input.layout.device if device is None else device,
+    }
 
 
-def zeros_like(input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros_like(
+    input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Return zeros of input's shape, dtype and device."""
     return zeros(input.layout.shape, **_like(input, dtype, device), requires_grad=requires_grad)
 
 
-def ones_like(input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones_like(
+    input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Return ones of input's shape, dtype and device."""
     return ones(input.layout.shape, **_like(input, dtype, device), requires_grad=requires_grad)
 
 
-def empty_like(input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty_like(
+    input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Return uninitialised memory of input's shape, dtype and device."""
     return empty(input.layout.shape, **_like(input, dtype, device), requires_grad=requires_grad)
 
 
 def full_like(
-    input: Tensor, fill_value: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return fill_value in input's shape, dtype and device."""
-    return full(input.layout.shape, fill_value, **_like(input, dtype, device), requires_grad=requires_grad)
+    return full(
+        input.layout.shape, fill_value, **_like(input, dtype, device), requires_grad=requires_grad
+    )
 
 
 def arange(
-    start: Any, end: Any = None, step: Any = 1, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return start, start + step, ... up to but without end; arange(n) starts at 0.
 
@@ -187,7 +225,9 @@ def arange(
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
-        raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}")
+        raise RuntimeError(
+            f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
+        )
     whole = all(isinstance(value, int) for value in (start, end, step))
     wanted = dtype or (int64 if whole else get_default_dtype())
     count = max(math.ceil((end - start) / step), 0)
@@ -196,7 +236,13 @@ def arange(
 
 
 def linspace(
-    start: float, end: float, steps: int, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    start: float,
+    end: float,
+    steps: int,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return steps numbers from start to end, both included, equally far apart."""
     wanted = dtype or get_default_dtype()
@@ -204,10 +250,13 @@ def linspace(
 
 
 def eye(
-    n: int, m: int | None = None, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return an (n, m) matrix with ones on the diagonal; m = n unless given."""
     wanted = dtype or get_default_dtype()
     return finish(np.eye(n, m, dtype=wanted.numpy), device, requires_grad)
-
-

@@ -1,4 +1,4 @@
-"""Exponentials, logarithms, roots and trigonometry, element by element."""
+"""Exponentials, logarithms, trigonometry and special functions, element by element."""
 
 from __future__ import annotations
 
@@ -11,21 +11,177 @@ def exp(input: Tensor) -> Tensor:
     """Return e to the power of input."""
 
 
-@pointwise("neg(input)", ["T(-1)"], dtype="number")
-def neg(input: Tensor) -> Tensor:
-    """Return -input."""
+@pointwise("exp2(input)", ["out * T(0.6931471805599453)"], dtype="floating")
+def exp2(input: Tensor) -> Tensor:
+    """Return 2 to the power of input."""
 
 
-@pointwise("input - alpha * other", ["T(1)", "-alpha"], dtype="number")
-def sub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
-    """Return input - alpha * other."""
+@pointwise("expm1(input)", ["out + T(1)"], dtype="floating")
+def expm1(input: Tensor) -> Tensor:
+    """Return exp(input) - 1, exact near 0."""
 
 
-@pointwise("where(condition, input, other)", [None, "where(condition, g, T(0))", "where(condition, T(0), g)"])
-def where(condition: Tensor, input: Tensor, other: Tensor) -> Tensor:
-    """Return input where condition holds, other elsewhere."""
+@pointwise("log(input)", ["g / input"], dtype="floating")
+def log(input: Tensor) -> Tensor:
+    """Return the natural logarithm; -inf at 0, NaN below."""
 
 
-@pointwise("input > other", dtype="bool")
-def gt(input: Tensor, other: Tensor) -> Tensor:
-    """Return whether input > other."""
+@pointwise("log2(input)", ["g / (input * T(0.6931471805599453))"], dtype="floating")
+def log2(input: Tensor) -> Tensor:
+    """Return the logarithm to base 2."""
+
+
+@pointwise("log10(input)", ["g / (input * T(2.302585092994046))"], dtype="floating")
+def log10(input: Tensor) -> Tensor:
+    """Return the logarithm to base 10."""
+
+
+@pointwise("log1p(input)", ["g / (input + T(1))"], dtype="floating")
+def log1p(input: Tensor) -> Tensor:
+    """Return log(1 + input), exact near 0."""
+
+
+@pointwise(
+    "d = abs(input - other); m = maximum(input, other); "
+    "where(logical_and(isinf(input), input == other), input, m + log1p(exp(-d)))",
+    ["g / (T(1) + exp(other - input))", "g / (T(1) + exp(input - other))"],
+    dtype="number",
+)
+def logaddexp(input: Tensor, other: Tensor) -> Tensor:
+    """Return log(exp(input) + exp(other)) without overflow."""
+
+
+@pointwise(
+    "d = abs(input - other); m = maximum(input, other); "
+    "where(logical_and(isinf(input), input == other), input, "
+    "m + log1p(exp2(-d)) * T(1.4426950408889634))",
+    ["g / (T(1) + exp2(other - input))", "g / (T(1) + exp2(input - other))"],
+    dtype="number",
+)
+def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
+    """Return log2(2**input + 2**other) without overflow."""
+
+
+@pointwise(
+    "where(isnan(other), other, where(input == T(0), T(0), input * log(other)))",
+    [
+        "where(logical_and(input == T(0), other <= T(0)), T(0), g * log(other))",
+        "g * (input / other)",
+    ],
+    dtype="floating",
+)
+def xlogy(input: Tensor, other: Tensor) -> Tensor:
+    """Return input * log(other), and 0 where input is 0 unless other is NaN."""
+
+
+@pointwise("sin(input)", ["cos(input)"], dtype="floating")
+def sin(input: Tensor) -> Tensor:
+    """Return the sine of an angle in radians."""
+
+
+@pointwise("cos(input)", ["-sin(input)"], dtype="floating")
+def cos(input: Tensor) -> Tensor:
+    """Return the cosine of an angle in radians."""
+
+
+@pointwise("tan(input)", ["T(1) + out * out"], dtype="floating")
+def tan(input: Tensor) -> Tensor:
+    """Return the tangent of an angle in radians."""
+
+
+@pointwise("asin(input)", ["rsqrt(T(1) - input * input)"], dtype="floating")
+def asin(input: Tensor) -> Tensor:
+    """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+
+
+@pointwise("acos(input)", ["-rsqrt(T(1) - input * input)"], dtype="floating")
+def acos(input: Tensor) -> Tensor:
+    """Return the angle in 0 ... pi whose cosine is input."""
+
+
+@pointwise("atan(input)", ["g / (input * input + T(1))"], dtype="floating")
+def atan(input: Tensor) -> Tensor:
+    """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+
+
+@pointwise(
+    "atan2(input, other)",
+    [
+        "s = input * input + other * other; where(s == T(0), T(0), g * (other * reciprocal(s)))",
+        "s = input * input + other * other; where(s == T(0), T(0), g * (-input * reciprocal(s)))",
+    ],
+    dtype="floating",
+)
+def atan2(input: Tensor, other: Tensor) -> Tensor:
+    """Return the angle of the point (other, input), in -pi ... pi."""
+
+
+@pointwise("sinh(input)", ["cosh(input)"], dtype="floating")
+def sinh(input: Tensor) -> Tensor:
+    """Return the hyperbolic sine."""
+
+
+@pointwise("cosh(input)", ["sinh(input)"], dtype="floating")
+def cosh(input: Tensor) -> Tensor:
+    """Return the hyperbolic cosine."""
+
+
+@pointwise("tanh(input)", ["T(1) - out * out"], dtype="floating")
+def tanh(input: Tensor) -> Tensor:
+    """Return the hyperbolic tangent."""
+
+
+@pointwise("asinh(input)", ["rsqrt(input * input + T(1))"], dtype="floating")
+def asinh(input: Tensor) -> Tensor:
+    """Return the number whose sinh is input."""
+
+
+@pointwise("acosh(input)", ["rsqrt(input * input - T(1))"], dtype="floating")
+def acosh(input: Tensor) -> Tensor:
+    """Return the number not below 0 whose cosh is input; NaN below 1."""
+
+
+@pointwise("atanh(input)", ["g / (T(1) - input * input)"], dtype="floating")
+def atanh(input: Tensor) -> Tensor:
+    """Return the number whose tanh is input."""
+
+
+@pointwise(
+    "where(input == T(0), T(1), sin(T(pi) * input) / (T(pi) * input))",
+    [
+        "p = T(pi) * input; where(input == T(0), T(0), g * ((p * cos(p) - sin(p)) / (p * input)))",
+    ],
+    dtype="floating",
+)
+def sinc(input: Tensor) -> Tensor:
+    """Return sin(pi * input) / (pi * input), 1 at 0."""
+
+
+@pointwise("erf(input)", ["T(2 / pi ** 0.5) * exp(-(input * input))"], dtype="floating")
+def erf(input: Tensor) -> Tensor:
+    """Return the error function."""
+
+
+@pointwise("erfc(input)", ["T(-2 / pi ** 0.5) * exp(-(input * input))"], dtype="floating")
+def erfc(input: Tensor) -> Tensor:
+    """Return 1 - erf(input), exact where erf is nearly 1."""
+
+
+@pointwise("erfinv(input)", ["T(0.5 * pi ** 0.5) * exp(out * out)"], dtype="floating")
+def erfinv(input: Tensor) -> Tensor:
+    """Return the number whose erf is input."""
+
+
+@pointwise("lgamma(input)", ["digamma(input)"], dtype="floating")
+def lgamma(input: Tensor) -> Tensor:
+    """Return log of the absolute value of gamma(input)."""
+
+
+@pointwise("digamma(input)", ["polygamma(T(1), input)"], dtype="floating")
+def digamma(input: Tensor) -> Tensor:
+    """Return the derivative of lgamma."""
+
+
+@pointwise("polygamma(n, input)", ["polygamma(n + T(1), input)"], dtype="floating")
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """Return the n-th derivative of digamma."""

@@ -194,6 +194,8 @@ def _to_half(array: Array) -> Array:
 
 @silent
 def _sign(x: Array) -> Array:
+    if x.dtype.kind == "b":
+        return x.copy()
     return np.subtract(np.greater(x, 0), np.less(x, 0), dtype=x.dtype)
 
 

@@ -1,0 +1,52 @@
+"""Functions made of ops: what they are called, and where users find them.
+
+An op is one declaration with a kernel and derivatives; a composite is a Python function over ops,
+such as `clamp`, which chooses among three. Its derivatives are those of the ops. Both end up under
+the same names for users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Composite(NamedTuple):
+    """One function of the table.
+
+    `function`: `fastdist.<name>`; `method`: `Tensor.<name>`, the tensor being the first argument;
+    `inplace`: there is also `Tensor.<name>_`; `functional`: `fastdist.nn.functional.<name>`
+    """
+
+    name: str
+    call: Callable[..., Any]
+    function: bool
+    method: bool
+    inplace: bool
+    functional: bool
+
+
+COMPOSITES: dict[str, Composite] = {}
+
+
+def composite(
+    *,
+    name: str | None = None,
+    function: bool = True,
+    method: bool = True,
+    inplace: bool = False,
+    functional: bool = False,
+) -> Callable[[F], F]:
+    """Put the decorated function into the table of composites; it takes the place of an op of its
+    name.
+    """
+
+    def declare(call: F) -> F:
+        known = name or call.__name__
+        assert known not in COMPOSITES, f"{known} is declared twice"
+        COMPOSITES[known] = Composite(known, call, function, method, inplace, functional)
+        return call
+
+    return declare

@@ -1,0 +1,192 @@
+"""`copy_`, and with it all in-place ops that have no kernel of their own: compute, overwrite.
+
+See Note [In-place on views] in inplace.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..backends.backend import backend_of
+from ..core.errors import DTypeError, ShapeError
+from ..graph.accumulate_grad import extra_of
+from ..graph.modes import modes, tls
+from ..graph.node import Node, next_sequence_number
+from ..tensor.layout import Layout
+from ..tensor.storage import storage_of
+from ..tensor.tensor import Extra, Tensor, layout_of, wrap
+from .broadcast import broadcast_shapes, sum_array_to
+from .constants import as_operand
+from .gradients import cast_array, reduce_recorded
+from .inplace import require_may_change, set_history
+from .op import OPS
+from .promotion import can_cast
+from .tangents import levels_of, set_tangent, tangent_of
+
+
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write src, broadcast and cast, into this tensor and return it.
+
+    Raises  RuntimeError if src does not broadcast to this shape, or a gradient would be lost
+    """
+    require_may_change(self)
+    layout = self.layout
+    if not isinstance(src, Tensor):
+        src = _number(src, layout)
+    if broadcast_shapes("copy_", [src.layout.shape, layout.shape]) != layout.shape:
+        raise ShapeError(
+            f"output with shape {list(layout.shape)} doesn't match the broadcast shape "
+            f"{list(broadcast_shapes('copy_', [src.layout.shape, layout.shape]))}"
+        )
+    recording = will_record((self, src), layout)
+    carried = _tangents_after(self, src) if modes.special else ()
+    _write(self, src)
+    storage_of(self).bump()
+    if recording:
+        set_history(self, CopyBackwards(self, src))
+    for tangent, level in carried:
+        set_tangent(self, tangent, level)
+    return self
+
+
+def will_record(operands: tuple[Any, ...], layout: Layout) -> bool:
+    """Return whether an in-place op on a tensor of layout leaves a trace in the graph."""
+    if not tls.grad or not layout.dtype.is_floating_point:
+        return False
+    return any(isinstance(o, Tensor) and o.edge is not None for o in operands)
+
+
+def _number(value: Any, layout: Layout) -> Tensor:
+    if isinstance(value, np.ndarray):
+        return wrap(value, layout_of(value))
+    array = as_operand(value, layout.dtype)
+    return wrap(array, layout_of(array))
+
+
+def _write(target: Tensor, src: Tensor) -> None:
+    array, where, from_ = src.array, target.layout.device, src.layout.device
+    if from_ is not where:
+        array = backend_of(where.type).from_numpy(
+            backend_of(from_.type).to_numpy(array), where.index
+        )
+    elif (
+        isinstance(array, np.ndarray)
+        and array is not target.array
+        and np.may_share_memory(array, target.array)
+    ):
+        array = array.copy()
+    backend_of(where.type).copy_into(target.array, array)
+
+
+def _tangents_after(target: Tensor, src: Tensor) -> list[tuple[Tensor, int]]:
+    after = []
+    for level in levels_of((target, src)):
+        tangent = tangent_of(src, level)
+        if tangent is None:
+            tangent = OPS["mul"].public(tangent_of(target, level), 0.0)
+        elif tangent.layout.shape != target.layout.shape:
+            tangent = OPS["expand"].public(tangent, target.layout.shape)
+        after.append((tangent, level))
+    return after
+
+
+class CopyBackwards(Node):
+    """A tensor that was written over: nothing for its old value, all for the source."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, target: Tensor, src: Tensor) -> None:
+        self.seq = next_sequence_number()
+        self.edges = (target.edge, src.edge)
+        self.hooks = None
+        self.layout = target.layout
+        self.source = src.layout
+
+    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return zeros, and g as the source needs it."""
+        layout, source = self.layout, self.source
+        nothing = passed = None
+        if self.edges[0] is not None:
+            backend = backend_of(layout.device.type)
+            nothing = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
+            backend.copy_into(nothing, np.zeros((), layout.dtype.numpy))
+        if self.edges[1] is not None:
+            target = Layout.of(layout.dtype, layout.device, source.shape)
+            passed = cast_array(sum_array_to(g, target), layout, source)
+        return nothing, passed
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the same as Tensors."""
+        nothing = None if self.edges[0] is None else OPS["mul"].public(g, 0.0).detach()
+        passed = None
+        if self.edges[1] is not None:
+            passed = reduce_recorded(g, self.source)
+            if passed is not None and self.source.device is not g.layout.device:
+                passed = passed.to(self.source.device)  # type: ignore[attr-defined]
+        return nothing, passed
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Write value, a number or a 0-d tensor, into every element.
+
+    Raises  RuntimeError for a tensor with axes
+    """
+    if isinstance(value, Tensor) and value.layout.shape:
+        raise ShapeError(
+            "fill_ only supports 0-dimension value tensor but got tensor with "
+            f"{len(value.layout.shape)} dimensions."
+        )
+    return copy_(self, value)
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Write 0 into every element."""
+    return copy_(self, 0)
+
+
+def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
+    """Return function as one that writes its result into its first argument."""
+
+    def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        require_may_change(self)
+        result = function(value_of(self, (*args, *kwargs.values())), *args, **kwargs)
+        if result is NotImplemented:
+            raise TypeError(f"{name}_(): unsupported arguments")
+        if result.layout.shape != self.layout.shape:
+            raise ShapeError(
+                f"output with shape {list(self.layout.shape)} doesn't match the broadcast shape "
+                f"{list(result.layout.shape)}"
+            )
+        if not can_cast(result.layout.dtype, self.layout.dtype):
+            raise DTypeError(
+                f"result type {result.layout.dtype.name} can't be cast to the desired output type "
+                f"{self.layout.dtype.name}"
+            )
+        return copy_(self, result)
+
+    inplace.__name__ = inplace.__qualname__ = f"{name}_"
+    inplace.__doc__ = (
+        f"In-place version of {name}: writes the result into this tensor and returns it."
+    )
+    return inplace
+
+
+def value_of(target: Tensor, others: tuple[Any, ...]) -> Tensor:
+    """Return target as it is now: a copy where its Node may keep it, for the memory is about to be
+    written over.
+    """
+    if not will_record((target, *others), target.layout):
+        return target
+    backend = backend_of(target.layout.device.type)
+    layout = target.layout
+    array = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
+    backend.copy_into(array, target.array)
+    value = wrap(array, layout_of(array, layout.device))
+    value.edge = target.edge
+    if target.extra is not None and target.extra.tangents is not None:
+        value.extra = Extra()
+        extra_of(value).tangents = target.extra.tangents
+    return value

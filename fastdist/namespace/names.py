@@ -1,0 +1,67 @@
+"""What ops are called besides their own names, and which of them are no function of `fastdist`."""
+
+from __future__ import annotations
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the words of text."""
+    return frozenset(text.split())
+
+
+# alias -> name, for the function, the method and the in-place twin alike
+ALIASES = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "clip": "clamp",
+    "divide": "div",
+    "true_divide": "div",
+    "fix": "trunc",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "multiply": "mul",
+    "negative": "neg",
+    "not_equal": "ne",
+    "subtract": "sub",
+}
+# Ops that are the adjoints, parts or variants of others: no user calls them by name.
+PRIVATE = words(
+    """
+    basic_index cast clamp_above clamp_above_tensor clamp_below clamp_below_tensor clamp_between
+    gelu_exact gelu_tanh log_odds move place prelu_kernel replace_nonfinite trunc_divide
+    """
+)
+# Ops that are functions of nn.functional alone.
+FUNCTIONAL_ONLY = words(
+    """
+    elu gelu hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish relu6 silu softplus
+    softshrink softsign tanhshrink
+    """
+)
+# Ops of fastdist that are functions of nn.functional as well.
+ALSO_FUNCTIONAL = words("celu hardshrink log_softmax relu selu sigmoid softmax tanh threshold")
+# Functions that are no methods, and methods that are no functions.
+NOT_METHODS = words("celu polygamma rsub selu threshold where")
+NOT_FUNCTIONS = words("contiguous expand sum_to_size to view")
+# Pointwise ops without an in-place twin, and structured ops with one.
+NO_INPLACE = words(
+    """
+    bitwise_left_shift celu fmax fmin hardshrink isfinite isinf isnan isneginf isposinf logaddexp
+    logaddexp2 maximum minimum positive rsub selu signbit threshold
+    """
+)
+STRUCTURED_INPLACE = words("")
+# Functions of ops/creation.py that `fastdist` offers; what else stands there helps them.
+CREATION = words(
+    """
+    arange as_tensor empty empty_like eye from_numpy full full_like linspace ones ones_like tensor
+    zeros zeros_like
+    """
+)

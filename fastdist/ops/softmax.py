@@ -1,0 +1,60 @@
+"""Softmax and its logarithm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.dtypes import DType
+from ..dispatch.rules import normalize_axis
+from ..dispatch.structured import Plan, structured
+from ..tensor.tensor import Tensor
+
+
+@structured("softmax.log_softmax", has_out=False, fresh=True)
+def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
+    """Return log(softmax(input)) along dim, without overflow.
+
+    Shape   (..., n, ...) -> (..., n, ...)
+    """
+
+
+@log_softmax.plan
+def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
+    layout = input.layout
+    axis = normalize_axis("log_softmax", dim, len(layout.shape))
+    return Plan(layout.shape, dtype or layout.dtype, (axis,), compute=dtype or layout.dtype)
+
+
+@log_softmax.vjp("input")
+def _(g: Any, out: Any, dim: int) -> Tensor:
+    return g - out.exp() * g.sum(dim, keepdim=True)  # type: ignore[no-any-return]
+
+
+@log_softmax.jvp
+def _(input_t: Any, out: Any, dim: int) -> Tensor:
+    return input_t - (out.exp() * input_t).sum(dim, keepdim=True)  # type: ignore[no-any-return]
+
+
+@structured("softmax.softmax", has_out=False, fresh=True)
+def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
+    """Return exp(input) divided by its sum along dim, without overflow.
+
+    Shape   (..., n, ...) -> (..., n, ...)
+    """
+
+
+@softmax.plan
+def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
+    layout = input.layout
+    axis = normalize_axis("softmax", dim, len(layout.shape))
+    return Plan(layout.shape, dtype or layout.dtype, (axis,), compute=dtype or layout.dtype)
+
+
+@softmax.vjp("input")
+def _(g: Any, out: Any, dim: int) -> Tensor:
+    return out * (g - (g * out).sum(dim, keepdim=True))  # type: ignore[no-any-return]
+
+
+@softmax.jvp
+def _(input_t: Any, out: Any, dim: int) -> Tensor:
+    return out * (input_t - (input_t * out).sum(dim, keepdim=True))  # type: ignore[no-any-return]

@@ -1,0 +1,198 @@
+"""Functions that choose among pointwise ops by an argument, such as div by its rounding_mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.dtypes import bool_, float64
+from ..core.errors import DTypeError
+from ..dispatch.composite import composite
+from ..dispatch.op import OPS
+from ..dispatch.output import given_out
+from ..dispatch.promotion import get_default_dtype, result_dtype
+from ..tensor.tensor import Tensor
+
+# Looked up at the call: the table holds the closure that namespace has put there by then.
+_ops = OPS
+
+
+@composite(inplace=True)
+def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
+    """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number."""
+    if rounding_mode is None:
+        return _ops["div"].public(input, other, out=out)  # type: ignore[no-any-return]
+    if rounding_mode == "floor":
+        return _ops["floor_divide"].public(input, other, out=out)  # type: ignore[no-any-return]
+    if rounding_mode != "trunc":
+        raise RuntimeError(
+            "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
+            f"{rounding_mode!r}"
+        )
+    if result_dtype([input, other]).is_floating_point:
+        return _ops["trunc_divide"].public(input, other, out=out)  # type: ignore[no-any-return]
+    # fmod's remainder has the sign of input, so what is left divides towards zero.
+    rest = _ops["fmod"].public(input, other)
+    return _ops["floor_divide"].public(input - rest, other, out=out)  # type: ignore[no-any-return]
+
+
+@composite(inplace=True)
+def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
+    """Return the nearest number with so many decimals, the even one of two."""
+    if decimals == 0:
+        return _ops["round"].public(input, out=out)  # type: ignore[no-any-return]
+    if not input.layout.dtype.is_floating_point:
+        raise DTypeError("round: decimals are for floating tensors")
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        rounded = _ops["round"].public(input * scale) / scale  # type: ignore[operator]
+    else:
+        rounded = _ops["round"].public(input / scale) * scale  # type: ignore[operator]
+    return given_out("round", out, rounded, (input,))
+
+
+@composite(inplace=True)
+def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
+    """Return input, but no less than min and no more than max: numbers or tensors, one may be
+    None.
+    """
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if isinstance(min, Tensor) or isinstance(max, Tensor):
+        result: Any = input
+        if min is not None:
+            result = _bounded("clamp_above_tensor", result, min)
+        if max is not None:
+            result = _bounded("clamp_below_tensor", result, max)
+    elif min is None:
+        result = _ops["clamp_below"].public(input, max)
+    elif max is None:
+        result = _ops["clamp_above"].public(input, min)
+    else:
+        result = _ops["clamp_between"].public(input, min, max)
+    return given_out("clamp", out, result, (input, min, max))
+
+
+def _bounded(name: str, input: Any, bound: Any) -> Tensor:
+    return _ops[name].public(input, bound)  # type: ignore[no-any-return]
+
+
+@composite(inplace=True)
+def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
+    """Return input, but no less than min."""
+    return clamp(input, min, None, out=out)
+
+
+@composite(inplace=True)
+def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
+    """Return input, but no more than max."""
+    return clamp(input, None, max, out=out)
+
+
+@composite(inplace=True)
+def logit(input: Tensor, eps: float | None = None, *, out: Any = None) -> Tensor:
+    """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
+    given.
+    """
+    if eps is not None:
+        input = clamp(input, eps, 1 - eps)
+    return _ops["log_odds"].public(input, out=out)  # type: ignore[no-any-return]
+
+
+@composite(inplace=True)
+def nan_to_num(
+    input: Tensor,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    *,
+    out: Any = None,
+) -> Tensor:
+    """Return input with nan (0), posinf and neginf (the dtype's largest and smallest) replaced."""
+    dtype = input.layout.dtype
+    if not dtype.is_floating_point:
+        return given_out("nan_to_num", out, input.clone(), (input,))  # type: ignore[attr-defined]
+    largest = float(np.finfo(dtype.numpy).max)
+    numbers = (
+        0.0 if nan is None else nan,
+        largest if posinf is None else posinf,
+        -largest if neginf is None else neginf,
+    )
+    return _ops["replace_nonfinite"].public(input, *numbers, out=out)  # type: ignore[no-any-return]
+
+
+@composite(inplace=True)
+def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
+    """Return input to the power of exponent, computed in float64."""
+    wide = [o.to(float64) if isinstance(o, Tensor) else float(o) for o in (input, exponent)]  # type: ignore[attr-defined]
+    return _ops["pow"].public(*wide, out=out)  # type: ignore[no-any-return]
+
+
+@composite(inplace=True)
+def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Return input * 2**other."""
+    power = _ops["pow"].public(2.0, other)
+    return _ops["mul"].public(input, power, out=out)  # type: ignore[no-any-return]
+
+
+@composite(inplace=True)
+def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Return the least common multiple of integers, never negative; 0 where one is 0."""
+    divisor = _ops["gcd"].public(input, other)
+    safe = _ops["where"].public(divisor == 0, 1, divisor)
+    result = _ops["abs"].public(_ops["floor_divide"].public(input, safe) * other)
+    return given_out("lcm", out, result, (input, other))
+
+
+@composite(inplace=True)
+def sgn(input: Tensor, *, out: Any = None) -> Tensor:
+    """Return the sign: -1, 0 or 1."""
+    return _ops["sign"].public(input, out=out)  # type: ignore[no-any-return]
+
+
+@composite()
+def positive(input: Tensor) -> Tensor:
+    """Return input itself.
+
+    Raises  RuntimeError for bool
+    """
+    if input.layout.dtype is bool_:
+        raise DTypeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+@composite(functional=True, function=False, method=False)
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """Return input times the probability that a normal number lies below it.
+
+    approximate="tanh" computes that probability with tanh
+    """
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    name = "gelu_exact" if approximate == "none" else "gelu_tanh"
+    return _ops[name].public(input)  # type: ignore[no-any-return]
+
+
+@composite(functional=True)
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """Return input where positive, weight * input elsewhere; weight is one number or one a
+    channel.
+    """
+    shape = input.layout.shape
+    if weight.layout.numel != 1:
+        channels = shape[1] if len(shape) > 1 else 1
+        if weight.layout.numel != channels:
+            raise RuntimeError(
+                "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{weight.layout.numel} and channel size = {channels}."
+            )
+        weight = weight.reshape((1, channels) + (1,) * (len(shape) - 2))  # type: ignore[attr-defined]
+    elif weight.layout.shape:
+        weight = weight.reshape(())  # type: ignore[attr-defined]
+    return _ops["prelu_kernel"].public(input, weight)  # type: ignore[no-any-return]
+
+
+def default_dtype_of(input: Tensor) -> Any:
+    """Return input's dtype if it is floating, else the default."""
+    return input.layout.dtype if input.layout.dtype.is_floating_point else get_default_dtype()

@@ -1,0 +1,218 @@
+"""The rows of the pointwise ops: where each is sampled, and what it is held against.
+
+Domains are open intervals that keep away from kinks and poles; what happens there is in
+`torch_results.json`. References are NumPy in float64, or `math` number by number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Domain = tuple[float, float]
+Array = Any
+ANY: Domain = (-3.0, 3.0)
+POSITIVE: Domain = (0.2, 3.0)
+NEGATIVE: Domain = (-3.0, -0.2)
+UNIT: Domain = (0.05, 0.95)
+INSIDE: Domain = (-0.9, 0.9)
+
+
+class Row(NamedTuple):
+    """One op of the table: `call` is the public function by which users reach it."""
+
+    name: str
+    domains: tuple[Domain, ...]
+    reference: Callable[..., Array]
+    call: str = ""
+    numbers: dict[str, Any] = {}  # noqa: RUF012 (never changed)
+    functional: bool = False
+    # Values are compared with this relative tolerance in float32; the reason stands beside it.
+    tolerance: float = 2e-6
+    differentiable: bool = True
+
+    @property
+    def public(self) -> str:
+        return self.call or self.name
+
+
+def by_number(function: Callable[..., float]) -> Callable[..., Array]:
+    return np.vectorize(function, otypes=[np.float64])
+
+
+def sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def normal_cdf(x: Array) -> Array:
+    return 0.5 * by_number(math.erfc)(-x / math.sqrt(2))
+
+
+def softplus(x: Array, beta: float = 1.0) -> Array:
+    return np.log1p(np.exp(x * beta)) / beta
+
+
+def digamma(x: Array, h: float = 1e-3) -> Array:
+    """Differences of lgamma of the fourth order, on the scale on which they are exact to 1e-10."""
+    f = by_number(math.lgamma)
+    return (f(x - 2 * h) - 8 * f(x - h) + 8 * f(x + h) - f(x + 2 * h)) / (12 * h)
+
+
+def trigamma(n: int, x: Array) -> Array:
+    """The series of polygamma(1, x), its tail by Euler and Maclaurin."""
+    assert n == 1
+    total = sum(1 / (x + k) ** 2 for k in range(200))
+    y = x + 200
+    return total + 1 / y + 1 / (2 * y**2) + 1 / (6 * y**3)
+
+
+def gelu_tanh(x: Array) -> Array:
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+UNARY = [
+    Row("neg", (ANY,), np.negative),
+    Row("abs", (POSITIVE,), np.abs),
+    Row("sign", (NEGATIVE,), np.sign),
+    Row("reciprocal", (POSITIVE,), np.reciprocal),
+    Row("square", (ANY,), np.square),
+    Row("sqrt", (POSITIVE,), np.sqrt),
+    Row("rsqrt", (POSITIVE,), lambda x: 1 / np.sqrt(x)),
+    Row("deg2rad", (ANY,), np.deg2rad),
+    Row("rad2deg", (ANY,), np.rad2deg),
+    Row("floor", ((0.1, 0.9),), np.floor),
+    Row("ceil", ((0.1, 0.9),), np.ceil),
+    Row("round", ((0.6, 1.4),), np.round),
+    Row("trunc", ((-0.9, -0.1),), np.trunc),
+    Row("frac", ((1.1, 1.9),), lambda x: x - np.trunc(x)),
+    Row("exp", (ANY,), np.exp),
+    Row("exp2", (ANY,), np.exp2),
+    Row("expm1", (ANY,), np.expm1),
+    Row("log", (POSITIVE,), np.log),
+    Row("log2", (POSITIVE,), np.log2),
+    Row("log10", (POSITIVE,), np.log10),
+    Row("log1p", (POSITIVE,), np.log1p),
+    Row("sin", (ANY,), np.sin),
+    Row("cos", (ANY,), np.cos),
+    Row("tan", ((-1.2, 1.2),), np.tan),
+    Row("asin", (INSIDE,), np.arcsin),
+    Row("acos", (INSIDE,), np.arccos),
+    Row("atan", (ANY,), np.arctan),
+    Row("sinh", (ANY,), np.sinh),
+    Row("cosh", (ANY,), np.cosh),
+    Row("tanh", (ANY,), np.tanh),
+    Row("asinh", (ANY,), np.arcsinh),
+    Row("acosh", ((1.2, 3.0),), np.arccosh),
+    Row("atanh", (INSIDE,), np.arctanh),
+    Row("sinc", ((0.2, 0.9),), np.sinc),
+    Row("erf", (ANY,), by_number(math.erf)),
+    Row("erfc", (ANY,), by_number(math.erfc)),
+    Row("erfinv", (INSIDE,), by_number(lambda x: _inverse(math.erf, x))),
+    Row("lgamma", (POSITIVE,), by_number(math.lgamma), tolerance=1e-5),  # 0 at 1 and 2
+    Row("digamma", (POSITIVE,), digamma, tolerance=1e-5),  # 0 near 1.46
+    Row("polygamma", (POSITIVE,), lambda x, n: trigamma(n, x), numbers={"n": 1}),
+    Row("relu", (POSITIVE,), lambda x: np.maximum(x, 0)),
+    Row("sigmoid", (ANY,), sigmoid),
+    Row("logsigmoid", (POSITIVE,), lambda x: np.log(sigmoid(x)), functional=True),
+    Row("log_odds", (UNIT,), lambda x: np.log(x / (1 - x)), call="logit",
+        tolerance=1e-5),  # 0 at 1/2
+    Row("threshold", (POSITIVE,), lambda x, threshold, value: np.where(x > 0.1, x, 9.0),
+        numbers={"threshold": 0.1, "value": 9.0}),
+    Row("hardtanh", (INSIDE,), lambda x: np.clip(x, -1, 1), functional=True),
+    Row("relu6", (POSITIVE,), lambda x: np.clip(x, 0, 6), functional=True),
+    Row("leaky_relu", (NEGATIVE,), lambda x: 0.01 * x, functional=True),
+    Row("elu", (NEGATIVE,), np.expm1, functional=True),
+    Row("selu", (NEGATIVE,), lambda x: 1.0507009873554805 * 1.6732632423543772 * np.expm1(x)),
+    Row("celu", (NEGATIVE,), lambda x, alpha: alpha * np.expm1(x / alpha), numbers={"alpha": 1.5}),
+    Row("gelu_exact", (ANY,), lambda x: x * normal_cdf(x), call="gelu", functional=True,
+        tolerance=2e-5),  # 1 + erf cancels on the left, as in PyTorch
+    Row("gelu_tanh", (ANY,), lambda x, approximate: gelu_tanh(x), call="gelu", functional=True,
+        numbers={"approximate": "tanh"}, tolerance=1e-4),  # 1 + tanh cancels on the left
+    Row("silu", (ANY,), lambda x: x * sigmoid(x), functional=True),
+    Row("mish", (ANY,), lambda x: x * np.tanh(softplus(x)), functional=True),
+    Row("softplus", (ANY,), softplus, functional=True, tolerance=4e-6),
+    Row("softsign", (POSITIVE,), lambda x: x / (1 + x), functional=True),
+    Row("tanhshrink", (POSITIVE,), lambda x: x - np.tanh(x), functional=True,
+        tolerance=1e-4),  # cancels near 0
+    Row("hardswish", ((-2.5, 2.5),), lambda x: x * (x + 3) / 6, functional=True, tolerance=1e-5),
+    Row("hardsigmoid", ((-2.5, 2.5),), lambda x: (x + 3) / 6, functional=True),
+    Row("hardshrink", ((0.6, 2.0),), lambda x: x),
+    Row("softshrink", ((0.6, 2.0),), lambda x: x - 0.5, functional=True, tolerance=1e-5),
+    Row("clamp_between", (ANY,), np.clip, call="clamp",
+        numbers={"min": -5.0, "max": 2.9999}),
+    Row("clamp_above", (ANY,), lambda x, min: np.maximum(min, x), call="clamp",
+        numbers={"min": -4.0}),
+    Row("clamp_below", (POSITIVE,), lambda x, max: np.minimum(max, x), call="clamp",
+        numbers={"max": 0.1}),
+    Row("replace_nonfinite", (ANY,), lambda x: x, call="nan_to_num"),
+    Row("isnan", (ANY,), np.isnan, differentiable=False),
+    Row("isinf", (ANY,), np.isinf, differentiable=False),
+    Row("isfinite", (ANY,), np.isfinite, differentiable=False),
+    Row("isposinf", (ANY,), np.isposinf, differentiable=False),
+    Row("isneginf", (ANY,), np.isneginf, differentiable=False),
+    Row("signbit", (ANY,), np.signbit, differentiable=False),
+    Row("logical_not", (ANY,), np.logical_not, differentiable=False),
+]  # fmt: skip
+BINARY = [
+    Row("add", (ANY, ANY), np.add, tolerance=1e-5),  # cancels
+    Row("sub", (ANY, ANY), np.subtract, tolerance=1e-5),
+    Row("rsub", (ANY, ANY), lambda x, y: y - x, tolerance=1e-5),
+    Row("mul", (ANY, ANY), np.multiply),
+    Row("div", (ANY, POSITIVE), np.divide),
+    Row("floor_divide", ((1.1, 1.9), (0.95, 1.05)), np.floor_divide),
+    Row("trunc_divide", ((-1.9, -1.1), (0.95, 1.05)), lambda x, y, rounding_mode: np.trunc(x / y),
+        call="div", numbers={"rounding_mode": "trunc"}),
+    Row("remainder", ((1.2, 1.9), (0.95, 1.05)), np.remainder, tolerance=1e-5),
+    Row("fmod", ((-1.9, -1.2), (0.95, 1.05)), np.fmod, tolerance=1e-5),
+    Row("pow", (POSITIVE, ANY), np.power, tolerance=5e-6),
+    Row("copysign", (POSITIVE, NEGATIVE), np.copysign),
+    Row("hypot", (ANY, POSITIVE), np.hypot),
+    Row("atan2", (ANY, POSITIVE), np.arctan2),
+    Row("logaddexp", (ANY, ANY), np.logaddexp, tolerance=1e-5),
+    Row("logaddexp2", (ANY, ANY), np.logaddexp2, tolerance=1e-5),
+    Row("xlogy", (POSITIVE, POSITIVE), lambda x, y: x * np.log(y), tolerance=1e-5),
+    Row("maximum", (POSITIVE, NEGATIVE), np.maximum),
+    Row("minimum", (POSITIVE, NEGATIVE), np.minimum),
+    Row("fmax", (POSITIVE, NEGATIVE), np.fmax),
+    Row("fmin", (POSITIVE, NEGATIVE), np.fmin),
+    Row("clamp_above_tensor", (NEGATIVE, POSITIVE), np.maximum, call="clamp_min"),
+    Row("clamp_below_tensor", (POSITIVE, NEGATIVE), np.minimum, call="clamp_max"),
+    Row("prelu_kernel", (NEGATIVE, ANY), lambda x, w: w * x, call="prelu_kernel"),
+    Row("heaviside", (ANY, ANY), np.heaviside, differentiable=False),
+    Row("nextafter", (ANY, ANY), np.nextafter, differentiable=False),
+    *(
+        Row(name, (ANY, ANY), getattr(np, theirs), differentiable=False)
+        for name, theirs in {
+            "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
+            "ge": "greater_equal", "logical_and": "logical_and", "logical_or": "logical_or",
+            "logical_xor": "logical_xor",
+        }.items()
+    ),
+]  # fmt: skip
+TERNARY = [
+    Row("addcmul", (ANY, ANY, ANY), lambda x, a, b, value: x + value * a * b,
+        numbers={"value": 0.7}, tolerance=1e-4),  # cancels
+    Row("addcdiv", (ANY, ANY, POSITIVE), lambda x, a, b, value: x + value * a / b,
+        numbers={"value": 0.7}, tolerance=1e-4),
+    Row("lerp", (ANY, ANY, (0.6, 0.9)), lambda a, b, w: a + w * (b - a), tolerance=1e-4),
+]  # fmt: skip
+ROWS = {row.name: row for row in (*UNARY, *BINARY, *TERNARY)}
+
+# Integer ops: their values are in torch_results.json, dtype by dtype.
+INTEGER_ROWS = {
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift",
+    "bitwise_right_shift", "gcd",
+}  # fmt: skip
+# Ops with a condition, which are sampled in test_selection.py.
+CONDITION_ROWS = {"where", "masked_fill"}
+
+
+def _inverse(function: Callable[[float], float], y: float) -> float:
+    low, high = -4.0, 4.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) < y else (low, middle)
+    return (low + high) / 2

@@ -1,0 +1,237 @@
+"""Every pointwise op of the table through every property."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from fastdist.core import dtypes
+from fastdist.dispatch.op import OPS
+from fastdist.dispatch.pointwise import PointwiseOp
+from fastdist.kernels.cpu.pointwise import SMALL_LIMIT
+from fastdist.namespace.load import FUNCTIONAL_NAMES
+from tests.ops.differences import check_first_order, check_second_order, generator
+from tests.ops.pointwise_rows import CONDITION_ROWS, INTEGER_ROWS, ROWS, Row
+
+TORCH = json.loads((Path(__file__).parent / "torch_results.json").read_text())
+DTYPES = {dtype.name: dtype for dtype in dtypes.ALL}
+NUMBERS: dict[str, Any] = {"bool": True, "int": 1, "float": 1.5}
+SHAPES: list[list[tuple[int, ...]]] = [
+    [(3, 4), (3, 4), (3, 4)],
+    [(3, 1), (4,), (2, 1, 1)],
+    [(), (2, 2), ()],
+    [(), (), ()],
+    [(1,), (1,), (1,)],
+]
+# Where PyTorch's own numbers are an accident, with what is right instead.
+NOT_AS_PYTORCH = {
+    "digamma": "its gradient at a pole is inf, not 1 / sin(rounded pi)**2",
+    "polygamma": "at a pole it is inf, not 1 / sin(rounded pi)**2",
+    "softsign": "its gradient at infinity is 0, not inf / inf; its integers do not overflow",
+    "hardsigmoid": "1/6 has the digits of float64, not those of float32",
+    "gcd": "gcd(-128, -1) of int8 is 1, not -1",
+}
+every_row = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
+differentiable = pytest.mark.parametrize(
+    "row", [row for row in ROWS.values() if row.differentiable], ids=lambda row: row.name
+)
+
+
+def function_of(row: Row) -> Callable[..., Any]:
+    if row.name in ("polygamma",):
+        return lambda x: fd.polygamma(row.numbers["n"], x)
+    if row.name == "prelu_kernel":
+        return OPS["prelu_kernel"].public
+    call = FUNCTIONAL_NAMES[row.public] if row.functional else getattr(fd, row.public)
+    return lambda *tensors, **more: call(*tensors, **row.numbers, **more)
+
+
+def sample(row: Row, shapes: list[tuple[int, ...]], seed: str = "") -> list[np.ndarray]:
+    random = generator(row.name + seed)
+    return [random.uniform(*domain, shape) for domain, shape in zip(row.domains, shapes)]
+
+
+def expected_of(row: Row, arrays: list[Any]) -> Any:
+    with np.errstate(all="ignore"):
+        return row.reference(*arrays, **row.numbers)
+
+
+def tensors_of(arrays: list[np.ndarray], dtype: Any) -> list[fd.Tensor]:
+    return [fd.tensor(array, dtype=dtype) for array in arrays]
+
+
+def test_every_pointwise_op_has_a_row() -> None:
+    ops = {name for name, op in OPS.items() if isinstance(op, PointwiseOp)}
+    assert ops == ROWS.keys() | INTEGER_ROWS | CONDITION_ROWS
+
+
+@every_row
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_value_is_the_reference_s(row: Row, dtype: str) -> None:
+    for shapes in SHAPES:
+        arrays = [a.astype(dtype).astype(np.float64) for a in sample(row, shapes)]
+        found = function_of(row)(*tensors_of(arrays, DTYPES[dtype]))
+        expected = np.asarray(expected_of(row, arrays))
+        assert found.shape == expected.shape
+        rtol = row.tolerance if dtype == "float32" else 1e-9
+        if row.name == "nextafter":
+            rtol = 1e-6  # the neighbour in float64 is nearer
+        np.testing.assert_allclose(found.numpy(), expected, rtol=rtol, atol=rtol / 100)
+
+
+@every_row
+def test_value_is_the_same_on_both_sides_of_the_limit(row: Row) -> None:
+    """One element more than NumPy's side takes, against slices that it takes."""
+    n = SMALL_LIMIT + 3
+    arrays = [a.astype(np.float32) for a in sample(row, [(n,)] * 3, "large")]
+    function = function_of(row)
+    large = function(*tensors_of(arrays, fd.float32)).numpy()
+    halves = [
+        function(*tensors_of([a[part] for a in arrays], fd.float32)).numpy()
+        for part in (slice(0, n // 2), slice(n // 2, None))
+    ]
+    small = np.concatenate(halves)
+    np.testing.assert_allclose(large, small, rtol=row.tolerance, atol=row.tolerance / 10)
+
+
+@differentiable
+def test_derivatives_are_those_of_differences(row: Row) -> None:
+    for i, shapes in enumerate(SHAPES[:4]):
+        arrays = sample(row, shapes, "gradient")
+        check_first_order(function_of(row), arrays, generator(f"{row.name} direction {i}"))
+
+
+@differentiable
+def test_second_derivatives_are_those_of_differences(row: Row) -> None:
+    for i, shapes in enumerate(SHAPES[:2]):
+        arrays = sample(row, shapes, "second")
+        check_second_order(function_of(row), arrays, generator(f"{row.name} second {i}"))
+
+
+@every_row
+def test_strides_do_not_change_the_value(row: Row) -> None:
+    arrays = [a.astype(np.float32) for a in sample(row, [(4, 6)] * 3, "strided")]
+    function = function_of(row)
+    expected = function(*tensors_of(arrays, fd.float32)).numpy()
+    ways: list[Callable[[np.ndarray], fd.Tensor]] = [
+        lambda a: fd.from_numpy(a.T.copy()).t(),
+        lambda a: fd.from_numpy(np.repeat(np.repeat(a, 2, 0), 3, 1)[::2, ::3]),
+        lambda a: fd.from_numpy(a[:, ::-1].copy()[:, ::-1]),
+    ]
+    for way in ways:
+        np.testing.assert_array_equal(function(*[way(a) for a in arrays]).numpy(), expected)
+    column = [a[:, :1] for a in arrays]
+    expanded = [fd.from_numpy(a.copy()).expand(4, 6) for a in column]
+    whole = function(*tensors_of([np.tile(a, (1, 6)) for a in column], fd.float32))
+    np.testing.assert_array_equal(function(*expanded).numpy(), whole.numpy())
+
+
+@every_row
+def test_empty_tensors_give_empty_ones(row: Row) -> None:
+    shapes: list[tuple[int, ...]] = [(0, 3), (1, 3), (3,)]
+    tensors = [
+        fd.tensor(a, dtype=fd.float32, requires_grad=row.differentiable)
+        for a in sample(row, shapes)
+    ]
+    found = function_of(row)(*tensors)
+    assert found.shape == (0, 3)
+    if row.differentiable:
+        found.sum().backward()
+        assert [t.grad.shape for t in tensors] == [t.shape for t in tensors]
+        assert all(float(t.grad.abs().sum()) == 0 for t in tensors)
+
+
+def numbers(values: list[Any]) -> np.ndarray:
+    return np.array([float(value) for value in values])
+
+
+@pytest.mark.parametrize("name", [name for name in TORCH["special"] if name not in NOT_AS_PYTORCH])
+def test_special_values_and_gradients_are_pytorch_s(name: str) -> None:
+    row, expected = ROWS[name], TORCH["special"][name]
+    if len(row.domains) == 1:
+        arrays = [numbers(TORCH["unary_at"])]
+    else:
+        at = numbers(TORCH["binary_at"])
+        arrays = [a.ravel() for a in np.meshgrid(at, at, indexing="ij")]
+    leaves = [fd.tensor(a, dtype=fd.float64, requires_grad=True) for a in arrays]
+    found = function_of(row)(*leaves)
+    at_text = [tuple(column) for column in zip(*arrays)]
+    compare(found.detach().numpy(), numbers(expected["value"]), at_text, "value")
+    if "gradients" not in expected or not row.differentiable:
+        return
+    found.backward(fd.ones_like(found))
+    for i, (one, wanted) in enumerate(zip(leaves, expected["gradients"])):
+        if wanted is not None:
+            compare(one.grad.numpy(), numbers(wanted), at_text, f"gradient {i}")
+
+
+def compare(found: np.ndarray, expected: np.ndarray, at: list[Any], what: str) -> None:
+    found = found.astype(np.float64)
+    same = np.isclose(found, expected, rtol=1e-9, atol=1e-14, equal_nan=True)
+    wrong = [
+        f"{what} at {point}: {ours}, not {theirs}"
+        for point, ours, theirs, fine in zip(at, found, expected, same)
+        if not fine
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", TORCH["dtypes"])
+def test_result_dtypes_are_pytorch_s(name: str) -> None:
+    table = TORCH["dtype_tables"][TORCH["dtypes"][name]]
+    function = function_of(ROWS[name]) if name in ROWS else getattr(fd, name)
+    wrong = []
+    for key, expected in table.items():
+        first, *others = key.split()
+        operands: list[Any] = [fd.ones(3, dtype=DTYPES[first])]
+        if others == ["()"]:
+            operands = [fd.ones((), dtype=DTYPES[first])]
+        elif others in (["int"], ["float"]):
+            operands.append(NUMBERS[others[0]])
+        elif others:
+            operands.append(fd.ones(() if others[1:] else 3, dtype=DTYPES[others[0]]))
+        if expected is None:
+            continue  # where PyTorch refuses, more may be allowed here
+        found = function(*operands).dtype.name
+        if found != expected:
+            wrong.append(f"{key}: {found}, not {expected}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, found in TORCH["integers"].items() if found and n not in NOT_AS_PYTORCH]
+)
+def test_integer_values_are_pytorch_s(name: str) -> None:
+    function = function_of(ROWS[name]) if name in ROWS else getattr(fd, name)
+    for dtype, (result_dtype, expected) in TORCH["integers"][name].items():
+        values = TORCH["integer_values"][dtype]
+        two = name == "bitwise_not" or (name in ROWS and len(ROWS[name].domains) == 1)
+        seconds = values if dtype == "bool" else [v for v in values if v]
+        if "shift" in name:
+            seconds = [0, 1, 3]
+        grid = [values] if two else [a.ravel() for a in np.meshgrid(values, seconds, indexing="ij")]
+        found = function(*[fd.tensor(np.asarray(a), dtype=DTYPES[dtype]) for a in grid])
+        assert found.dtype.name == result_dtype
+        np.testing.assert_allclose(
+            found.numpy().astype(np.float64), numbers(expected), rtol=1e-5, err_msg=dtype
+        )
+
+
+@every_row
+def test_out_takes_the_result(row: Row) -> None:
+    if row.functional or row.name in ("prelu_kernel", "polygamma", "threshold", "celu", "selu"):
+        return  # these have no out= in PyTorch
+    tensors = tensors_of(sample(row, SHAPES[0]), fd.float32)
+    function = function_of(row)
+    expected = function(*tensors)
+    out = fd.empty(3, 4, dtype=expected.dtype)
+    assert function(*tensors, out=out) is out
+    np.testing.assert_array_equal(out.numpy(), expected.numpy())
+    assert math.prod(out.shape) == 12
