@@ -6,6 +6,7 @@ import math
 import signal
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from selectors import EVENT_READ, BaseSelector
 
 from fastdist.launch.guard import Guard
@@ -129,9 +130,14 @@ class Job:
         for worker in sorted(ended, key=lambda worker: worker.status or 0):
             self._guard.discard(worker.pid)
             text = self._output.last_words(worker)
-            was_stopped = self.failure is not None and not text
-            if worker.status != 0 and not was_stopped:
-                self.stop_because(worker_failure(worker, text, self._where))
+            if worker.status == 0:
+                continue
+            failure = worker_failure(worker, text, self._where)
+            if self.failure is None:
+                self.stop_because(failure)
+            elif text:
+                # It had failed as well; that it was then ended like the others says nothing.
+                self._note(replace(failure, sentence=f"rank {worker.rank} failed"))
 
     def _next_deadline(self) -> float:
         # Once the job ends, held text waits for its worker's end.
