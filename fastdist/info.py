@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import importlib.metadata
-import importlib.util
 import os
 import platform
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import fastdist
 from fastdist.core import blas
+from fastdist.core.cache_directory import cache_directory
 
 
 class Row(NamedTuple):
@@ -112,15 +112,14 @@ def _blas() -> list[Row]:
 
 
 def _numba() -> list[Row]:
-    if importlib.util.find_spec("numba") is None:
-        return [Row("numba", "threading layer", "numba is not installed", is_missing=True)]
-    layers = importlib.import_module("numba.np.ufunc")
-    try:
-        importlib.import_module(f"{layers.__name__}.omppool")
-    except ImportError as error:
-        hint = f"workqueue, one launch at a time; for omp install libgomp1 ({error})"
-        return [Row("numba", "threading layer", hint, is_missing=True)]
-    return [Row("numba", "threading layer", "omp")]
+    # Starts the pool: only that shows which one loads.
+    from fastdist.kernels.cpu.launch import get_num_threads, threading_layer
+
+    layer = threading_layer()
+    if layer == "workqueue":
+        layer = "workqueue, one launch at a time; for omp install libgomp1"
+    rows = [Row("numba", "threading layer", layer, is_missing=layer.startswith("workqueue"))]
+    return [*rows, Row("numba", "threads", str(get_num_threads()))]
 
 
 def _driver() -> list[Row]:
@@ -137,7 +136,7 @@ def _driver() -> list[Row]:
     return [Row("gpu", "driver", f"for CUDA up to {cuda}"), *_gpus(driver)]
 
 
-def _gpus(driver: ctypes.CDLL) -> list[Row]:
+def _gpus(driver: Any) -> list[Row]:
     count = ctypes.c_int()
     driver.cuDeviceGetCount(ctypes.byref(count))
     rows = []
@@ -161,32 +160,34 @@ def _cupy() -> list[Row]:
 
 
 def _cache() -> list[Row]:
-    given = os.environ.get("FASTDIST_CACHE_DIR")
-    folder = Path(given) if given else Path.home() / ".cache" / "fastdist"
-    if not folder.is_dir():
-        return [Row("kernel cache", "folder", f"{folder} (made when the first kernel compiles)")]
+    folder = cache_directory()
+    if folder is None:
+        lost = "nowhere to write: kernels compile anew in each process; set FASTDIST_CACHE_DIR"
+        return [Row("kernel cache", "folder", lost, is_missing=True)]
     sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
-    rows = [
+    return [
         Row("kernel cache", "folder", str(folder)),
         Row("kernel cache", "size", f"{sum(sizes) / 1e6:.1f} MB in {len(sizes)} files"),
     ]
-    if not os.access(folder, os.W_OK):
-        rows.append(
-            Row("kernel cache", "writable", "no: kernels compile anew in each process", True)
-        )
+
+
+def _transports() -> list[Row]:
+    import fastdist.distributed.pipe.context  # noqa: F401  registers them all
+    from fastdist.distributed.pipe.registry import channels, transports
+
+    rows = []
+    for section, entries in (("transports", transports), ("channels", channels)):
+        for entry in entries.by_priority():
+            reason = entry.member.why_not_viable()
+            rows.append(Row(section, entry.name, reason or "yes", is_missing=reason is not None))
     return rows
 
 
-def _network() -> list[Row]:
-    zmq = importlib.import_module("zmq")
-    curve = bool(zmq.has("curve"))
-    shm = os.statvfs("/dev/shm") if os.path.isdir("/dev/shm") else None
-    memory = "none" if shm is None else f"{shm.f_bavail * shm.f_frsize / 2**30:.1f} GiB free"
-    return [
-        Row("network", "libzmq", zmq.zmq_version()),
-        Row("network", "curve", "yes" if curve else "no: no encrypted sockets", not curve),
-        Row("network", "shared memory", memory, is_missing=shm is None),
-    ]
+def _memory() -> list[Row]:
+    if not os.path.isdir("/dev/shm"):
+        return [Row("memory", "shared", "no /dev/shm", is_missing=True)]
+    shm = os.statvfs("/dev/shm")
+    return [Row("memory", "shared", f"{shm.f_bavail * shm.f_frsize / 2**30:.1f} GiB free")]
 
 
 _PROBES: tuple[Probe, ...] = (
@@ -197,5 +198,6 @@ _PROBES: tuple[Probe, ...] = (
     _driver,
     _cupy,
     _cache,
-    _network,
+    _transports,
+    _memory,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,15 +38,43 @@ def test_the_core_is_shown_with_how_it_was_chosen() -> None:
 
 
 def test_the_cache_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FASTDIST_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(info, "cache_directory", lambda: tmp_path)
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "kernel").write_bytes(b"x" * 1_500_000)
     assert ("kernel cache", "size", "1.5 MB in 1 files", False) in info._cache()
 
 
-def test_a_cache_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FASTDIST_CACHE_DIR", str(tmp_path / "none"))
-    assert "made when the first kernel compiles" in info._cache()[0].value
+def test_a_cache_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(info, "cache_directory", lambda: None)
+    (row,) = info._cache()
+    assert row.is_missing
+    assert "set FASTDIST_CACHE_DIR" in row.value
+
+
+class _Driver:
+    """Answers as NVIDIA's library does on a machine with one GPU."""
+
+    def cuDeviceGetCount(self, count: Any) -> int:
+        count._obj.value = 1
+        return 0
+
+    def cuDeviceGetName(self, name: Any, size: int, index: int) -> int:
+        name.value = b"NVIDIA H200"
+        return 0
+
+    def cuDeviceTotalMem_v2(self, memory: Any, index: int) -> int:
+        memory._obj.value = 139 << 30
+        return 0
+
+
+def test_each_gpu_is_named() -> None:
+    assert info._gpus(_Driver()) == [info.Row("gpu", "cuda:0", "NVIDIA H200, 139 GiB")]
+
+
+def test_what_this_machine_cannot_offer_comes_with_its_reason() -> None:
+    rows = {row.name: row for row in info._transports()}
+    assert rows["uv"].value == "yes"
+    assert all(row.value for row in rows.values())
 
 
 def test_the_text_marks_what_is_missing() -> None:
