@@ -1,5 +1,6 @@
 // Sums over axes. reduce.py puts before this text: memory.cuh, typedefs of In (stored), Sum (added),
-// Out (written) and Index (counts elements), and how many axes are KEPT and REDUCED.
+// Total (what Sum stands for), Out (written) and Index (counts elements), and how many axes are KEPT
+// and REDUCED. Integers are added without a sign, for there they may wrap around.
 //
 // A group of `lanes` threads makes one sum: of one index of the kept axes, over one chunk of the
 // reduced elements. Which thread adds what, and in which order sums are joined, follows from the
@@ -79,6 +80,6 @@ sum(const In* in, Out* out, Task task) {
     total = together ? join_neighbours(total, lanes) : join_apart(total, lanes, groups);
     if (lane == 0 && which < task.sums) {
         const long long at = offset_of<Index, KEPT>(Index(which), task.kept_shape, task.kept_out);
-        out[blockIdx.y * task.sums + at] = cast<Out>(total);
+        out[blockIdx.y * task.sums + at] = cast<Out>(Total(total));
     }
 }

@@ -123,9 +123,11 @@ def source_of_sum(
 
     A text that is not wide counts elements in 32 bits, which divides faster.
     """
+    total = sum_dtype(read)
     return f"""{headers_for([read, written])}
 typedef {C_TYPES[read]} In;
-typedef {C_TYPES[sum_dtype(read)]} Sum;
+typedef {"unsigned long long" if total.kind == "i" else C_TYPES[total]} Sum;
+typedef {C_TYPES[total]} Total;
 typedef {C_TYPES[written]} Out;
 typedef {"unsigned long long" if wide else "unsigned int"} Index;
 constexpr int KEPT = {kept}, REDUCED = {reduced};

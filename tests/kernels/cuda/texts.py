@@ -44,11 +44,17 @@ def texts_of_ops() -> Iterator[tuple[str, str]]:
         bodies = {"": op.body} | {f" by {n}": b for n, b in zip(op.tensors, op.gradient_bodies)}
         for what, body in bodies.items():
             if body is not None:
-                dtype = I32 if op.dtype == "integral" else F32
+                dtype = I32 if needs_integers(body) else F32
                 out = BOOL if op.dtype == "bool" and not what else dtype
                 operands = operands_of(body, dtype)
                 yield f"{op.name}{what}, contiguous", source_of(body, operands, out)
-                yield f"{op.name}{what}, strided", source_of(body, operands, out, 3, False)
+                if not what:
+                    yield f"{op.name}, strided", source_of(body, operands, out, 3, False)
+
+
+def needs_integers(body: Body) -> bool:
+    calls = (node for node in walk(body.tree) if isinstance(node, Call))
+    return any(call.primitive.startswith("bitwise") or call.primitive == "gcd" for call in calls)
 
 
 def texts_of_bodies() -> Iterator[tuple[str, str]]:
