@@ -12,11 +12,11 @@ from ..core.device import CPU, Device
 from ..core.dtypes import DType, float32, float64
 from ..kernels.cpu.pointwise import SMALL_LIMIT
 
-# Note [Tiny tensors]
-# `layout.tiny` opens the short way through an op: one class test and one identity test, then NumPy.
-# It is true only for what needs no look at the kernel side: CPU, float32 or float64, contiguous, at
-# least one dimension (NumPy turns 0-d results into scalars), and small enough that NumPy beats a
-# threaded loop.
+# Note [Plain and tiny tensors]
+# `layout.plain` opens the short way through an op: one class test and one identity test, then the
+# kernel. It is true for what needs no further look: CPU, float32 or float64, contiguous, at least
+# one dimension (NumPy turns 0-d results into scalars). `layout.tiny` says besides that NumPy beats
+# a compiled loop.
 TINY_LIMIT = SMALL_LIMIT
 
 Shape = tuple[int, ...]
@@ -51,6 +51,7 @@ class Layout:
         "device",
         "dtype",
         "numel",
+        "plain",
         "plans",
         "products",
         "shape",
@@ -63,6 +64,7 @@ class Layout:
     strides: Shape
     numel: int
     contiguous: bool
+    plain: bool
     tiny: bool
     plans: PlanTable  # second operand's layout -> layout of a broadcast result
     products: PlanTable  # second operand's layout -> layout of a matrix product
@@ -96,13 +98,13 @@ class Layout:
                 layout.strides = c_order if strides is None else strides
                 layout.numel = count_elements(shape)
                 layout.contiguous = contiguous
-                layout.tiny = (
+                layout.plain = (
                     contiguous
                     and device is CPU
                     and (dtype is float32 or dtype is float64)
                     and len(shape) > 0
-                    and layout.numel <= TINY_LIMIT
                 )
+                layout.tiny = layout.plain and layout.numel <= TINY_LIMIT
                 layout.plans = PlanTable()
                 layout.products = PlanTable()
                 cls._interned[key] = layout
