@@ -115,7 +115,7 @@ def _extent(ndim: Any, count: Any, plan: Any, sizes: Any, i: Any) -> Any:
 def _simplify(ndim: Any, count: Any, plan: Any) -> Any:
     """Order axes by the output's strides and merge what is one run; return how many are left."""
     shape = _shape_of(plan, count)
-    kept = np.int64(0)  # not a literal: Numba would compile what takes it once more
+    kept: Any = np.int64(0)  # a literal would have Numba compile what takes it once more
     for axis in range(ndim):
         if _get(shape, axis) != 1:
             _swap(plan, count, kept, axis)
@@ -125,7 +125,7 @@ def _simplify(ndim: Any, count: Any, plan: Any) -> Any:
         while axis > 0 and _out_step(plan, count, axis - 1) < _out_step(plan, count, axis):
             _swap(plan, count, axis - 1, axis)
             axis -= 1
-    last = np.int64(0)
+    last: Any = np.int64(0)
     for axis in range(1, kept):
         if _is_one_run(plan, count, last, axis):
             _put(shape, axis, _get(shape, axis) * _get(shape, last))

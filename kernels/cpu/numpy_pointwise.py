@@ -137,7 +137,7 @@ class _Writer:
         if isinstance(self._tree, Name):
             return f"return {result}.copy()"
         if not self._body.names:
-            raise ValueError(f"{self._body!r} has no input to take its shape and dtype from")
+            return f"return _full((), {result})"
         shapes = ", ".join(f"x{i}.shape" for i in range(len(self._body.names)))
         return f"return _full(_broadcast({shapes}), {result}, x0.dtype)"
 
@@ -147,7 +147,7 @@ class _Writer:
             if (
                 arg in memory
                 and self._last_use[arg] is node
-                and _gives_bool(arg) == _gives_bool(node)
+                and gives_bool(arg) == gives_bool(node)
                 # Then no other argument can broadcast the result to a larger shape.
                 and self._inputs[arg] == self._inputs[node]
             ):
@@ -156,7 +156,7 @@ class _Writer:
 
     def _needs_float32(self) -> bool:
         calls = [node for node in self._order if isinstance(node, Call)]
-        return len(calls) > 1 and not _gives_bool(self._tree)
+        return len(calls) > 1 and not gives_bool(self._tree)
 
     def _first_value(self) -> str:
         conditions = {
@@ -169,7 +169,8 @@ class _Writer:
         return f"x{values[0] if values else 0}"
 
 
-def _gives_bool(node: Node) -> bool:
+def gives_bool(node: Node) -> bool:
+    """Say whether node is a comparison or its like."""
     return isinstance(node, Call) and PRIMITIVES[node.primitive].result == "bool"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any
 
@@ -9,7 +10,12 @@ import numpy as np
 import pytest
 
 from fastdist.core.scalar import Body, parse
-from fastdist.kernels.cpu.pointwise import SMALL_LIMIT, PointwiseKernel, kernel_for
+from fastdist.kernels.cpu.pointwise import (
+    SMALL_LIMIT,
+    SPECIAL_LIMIT,
+    PointwiseKernel,
+    kernel_for,
+)
 
 RATIO = parse("x / (T(1) + abs(y))", ("x", "y"))
 CHOICE = parse("where(c, x * y, -abs(x))", ("c", "x", "y"))
@@ -232,6 +238,8 @@ def test_constant_and_plain_bodies_fill_and_copy() -> None:
     assert copy is not GRID and np.array_equal(copy, GRID)
     small, large = both_sides(one, [GRID, GRID], np.empty_like(GRID))
     assert (small == 1).all() and (large == 1).all()
+    small, large = both_sides(parse("T(3)", ()), [], np.empty_like(GRID))
+    assert (small == 3).all() and (large == 3).all()
 
 
 def test_literals_are_worked_out_beforehand() -> None:
@@ -248,6 +256,19 @@ def test_size_alone_chooses_the_side(monkeypatch: pytest.MonkeyPatch) -> None:
     for size in (0, SMALL_LIMIT, SMALL_LIMIT + 1):
         kernel_for(RATIO).run([np.ones(size), np.ones(size)], np.empty(size))
     assert chosen == ["run_small", "run_small", "run_large"]
+
+
+@pytest.mark.parametrize("size", [SPECIAL_LIMIT, SPECIAL_LIMIT + 1])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_small_side_of_a_special_function_keeps_shape_and_dtype(size: int, dtype: str) -> None:
+    gelu = parse("T(0.5) * x * (T(1) + erf(x * T(0.5 ** 0.5)))", ("x",))
+    x = np.linspace(-3, 3, size).astype(dtype).reshape(1, size)
+    result = kernel_for(gelu).small(x)
+    erf = np.array([math.erf(number / 2**0.5) for number in x[0].tolist()])
+    assert result.shape == x.shape and result.dtype == x.dtype
+    np.testing.assert_allclose(
+        result[0], 0.5 * x[0] * (1 + erf), rtol=0, atol=3 * np.finfo(dtype).eps
+    )
 
 
 def test_two_threads_may_compile_and_run_one_body_at_once() -> None:
