@@ -45,7 +45,8 @@ class Meeting:
             self._store, self._port = host_store(
                 options.master_address, self._port, secret=secret, timeout=_ASK_S
             )
-        self._read_fd, self._write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._read_fd, self._write_fd = os.pipe()
+        os.set_blocking(self._read_fd, False)
         # Appended by the thread, taken by the main one; a deque is safe for that by itself.
         self._news: deque[Failure] = deque()
         self._own_end: str | None = None

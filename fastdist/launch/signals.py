@@ -17,7 +17,10 @@ class SignalPipe:
     """
 
     def __init__(self) -> None:
-        self._read_fd, self._write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._read_fd, self._write_fd = os.pipe()
+        os.set_blocking(self._read_fd, False)
+        # Python refuses a wake-up pipe that could block a signal handler.
+        os.set_blocking(self._write_fd, False)
         self._former: dict[signal.Signals, object] = {}
         self._former_fd = -1
 

@@ -38,16 +38,20 @@ class WorkerProcess:
         return self._process.pid
 
     def has_ended(self) -> bool:
-        """Say whether the worker has just ended; the rest of its group is then killed.
-
-        Note  a dead leader keeps its id until it is waited for, so the group cannot be another's
-        """
-        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        if self.status is not None or os.waitid(os.P_PID, self.pid, options) is None:
+        """Say whether the worker has just ended; the rest of its group is then killed."""
+        if self.status is not None or not self._is_dead():
             return False
         self.send(signal.SIGKILL)
         self.status = self._process.wait()
         return True
+
+    def _is_dead(self) -> bool:
+        if not hasattr(os, "waitid"):  # macOS before Python 3.13
+            return self._process.poll() is not None
+        # Looked at but not waited for: a dead leader keeps its id until then, and so the group that
+        # is killed next cannot be another's.
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self.pid, options) is not None
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the worker and to all that it started, if it still runs."""
