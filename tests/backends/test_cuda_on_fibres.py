@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fastdist.backends.cuda import CudaBackend, library, load
-from fastdist.core.errors import DeviceError, OutOfMemoryError
+from fastdist.core.errors import DeviceError, KernelError, OutOfMemoryError
 from fastdist.kernels.cuda import launch
 from tests.backends.test_conformance import *  # noqa: F403
 from tests.fibre_shim import cupy
@@ -91,6 +91,34 @@ def test_out_of_memory_waits_for_recorded_streams_before_it_gives_up(
     backend.empty((1000,), np.dtype("float64"), 0)
     with pytest.raises(OutOfMemoryError, match="cuda: 8000000 bytes are wanted"):
         backend.empty((10**6,), np.dtype("float64"), 0)
+
+
+@pytest.mark.parametrize("kind", [cupy.CUDARuntimeError, cupy.CUDADriverError])
+def test_what_failed_on_the_device_is_raised_by_who_waits(
+    backend: CudaBackend, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
+    def fail(event: cupy.Event) -> None:
+        raise kind("an illegal memory access")
+
+    monkeypatch.setattr(cupy.Event, "synchronize", fail)
+    with pytest.raises(KernelError, match="cuda: an illegal memory access"):
+        backend.current_stream(0).record_event().synchronize()
+    # Somebody waits for host functions all the same.
+    called = threading.Event()
+    backend.current_stream(0).launch_host_function(called.set)
+    assert called.wait(30)
+
+
+def test_an_event_of_another_backend_is_waited_for(backend: CudaBackend) -> None:
+    class Event:
+        waited = False
+
+        def synchronize(self) -> None:
+            self.waited = True
+
+    event = Event()
+    backend.current_stream(0).wait_event(event)
+    assert event.waited
 
 
 def test_a_failing_host_function_is_told_and_the_next_one_runs(

@@ -23,6 +23,10 @@ class CUDARuntimeError(RuntimeError):
     pass
 
 
+class CUDADriverError(RuntimeError):
+    pass
+
+
 class OutOfMemoryError(MemoryError):
     pass
 
@@ -247,6 +251,7 @@ cuda = SimpleNamespace(
     UnownedMemory=UnownedMemory,
     MemoryPointer=MemoryPointer,
     memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
+    driver=SimpleNamespace(CUDADriverError=CUDADriverError),
     runtime=SimpleNamespace(CUDARuntimeError=CUDARuntimeError, getDeviceCount=lambda: DEVICES),
     get_current_stream=lambda number: state.streams[number][-1],
     get_allocator=lambda: allocator[0],

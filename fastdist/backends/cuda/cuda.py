@@ -120,7 +120,8 @@ class CudaBackend:
         return self._stream_of(number, native, "stream" if native.ptr else "default-stream")
 
     def stream(self, index: int | None = None) -> CudaStream:
-        with self._device(index) as device, self._streams_lock:
+        device = self._device(index)
+        with device, self._streams_lock:
             if device.id not in self._side_streams:
                 # non_blocking: the default stream would wait for all side streams otherwise.
                 made = [cupy().cuda.Stream(non_blocking=True) for _ in range(_STREAMS)]
@@ -132,7 +133,8 @@ class CudaBackend:
         hold_for(array, stream)
 
     def synchronize(self, index: int | None = None) -> None:
-        with self._device(index) as device, device_errors():
+        device = self._device(index)
+        with device, device_errors():
             device.synchronize()
 
     def _device(self, index: int | None) -> Any:

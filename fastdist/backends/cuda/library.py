@@ -20,7 +20,8 @@ def cupy() -> Any:
 @contextlib.contextmanager
 def device_errors() -> Iterator[None]:
     """Turn what CUDA reports inside into KernelError."""
+    cuda = cupy().cuda
     try:
         yield
-    except cupy().cuda.runtime.CUDARuntimeError as error:
+    except (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError) as error:
         raise KernelError(f"cuda: {error}") from error
