@@ -15,6 +15,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from fastdist.core.late_rooms import load_when_rpc_starts
+
 _ROOMS = frozenset(
     {"autograd", "optim", "pipe", "profiler", "rendezvous", "rpc", "sockets", "store"}
 )
@@ -27,6 +29,9 @@ _HOMES = {
     "Store": "store",
     "TCPStore": "store",
 }
+
+# A worker that only runs what others ask for takes part in their backward passes all the same.
+load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.autograd"))
 
 
 def __getattr__(name: str) -> Any:

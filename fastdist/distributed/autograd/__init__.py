@@ -1,30 +1,30 @@
 """Distributed autograd: one backward pass over all workers that a context reached.
 
-A tensor that goes to another worker inside `with context() as context_id:` leaves a SendRpcBackward here and a
-RecvRpcBackward there, joined by an autograd message id. `backward(context_id, roots)` runs the local graph; a receive
-sends its gradients to the worker that sent the tensor, whose send goes on from there. Gradients stay in the context
-(`get_gradients`), so passes of several contexts do not meet.
+A tensor that goes to another worker inside `with context() as context_id:` leaves a SendRpcBackward
+here and a RecvRpcBackward there, joined by an autograd message id. `backward(context_id, roots)`
+runs the local graph; a receive sends its gradients to the worker that sent the tensor, whose send
+goes on from there. Gradients stay in the context (`get_gradients`), so passes of several contexts
+do not meet.
 
-container.py   contexts by id                    send_rpc_backward.py, recv_rpc_backward.py   the two ends of a message
-context.py     what one worker knows of one pass message_autograd.py                          where messages are wrapped
-engine.py      runs a worker's part              dependencies.py                              which Nodes must run
-messages.py    what other workers ask            global_cpu_thread.py                         GPU to CPU continuations
-abort.py       a pass that failed elsewhere      stall.py                                     a pass that cannot end
+container.py   contexts by id                    send_rpc_backward.py, recv_rpc_backward.py   the
+two ends of a message context.py     what one worker knows of one pass message_autograd.py
+where messages are wrapped engine.py      runs a worker's part              dependencies.py
+which Nodes must run messages.py    what other workers ask            global_cpu_thread.py
+GPU to CPU continuations abort.py       a pass that failed elsewhere      stall.py
+a pass that cannot end
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from types import TracebackType
 from typing import Any
 
 from ...tensor.tensor import Tensor
-from .container import (
-    DistAutogradContainer,
-    current_context_id,
-    get_instance,
-    init,
-)
+from ..rpc.agent import add_hooks
+from . import container
+from .abort import handle_lost_worker
+from .container import DistAutogradContainer, current_context_id, get_instance, release_if_present
 from .context import DistAutogradContext
 from .engine import dist_engine
 from .messages import install_all
@@ -32,26 +32,35 @@ from .messages import install_all
 MODES = ("fast",)
 
 
-@contextmanager
-def context() -> Iterator[int]:
-    """Open a context for this thread and release it on all workers at the end of the block.
+class context:
+    """Opens a context for this thread, and releases it on all workers at the end of the block.
 
-    Raises  ContextError if the thread has one, or RPC is not initialised
+    Raises  ContextError on entering if the thread has one, or RPC is not initialised
     """
-    opened = _new_context()
-    try:
-        yield opened._context_id()
-    finally:
-        get_instance().release_context_if_present(opened._context_id())
+
+    __slots__ = ("_context_id",)
+
+    def __enter__(self) -> int:
+        self._context_id = _new_context().id
+        return self._context_id
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        release_if_present(self._context_id)
 
 
 def backward(
     context_id: int, roots: Iterable[Tensor], retain_graph: bool = False, *, mode: str = "fast"
 ) -> None:
-    """Run a distributed backward pass from roots; gradients stay in the context, on each leaf's worker.
+    """Run a distributed backward pass; gradients stay in the context, on each leaf's worker.
 
     Thread  runs in the caller and waits, without the GIL, until every worker is done
-    Raises  RuntimeError for bad roots or an unknown context; what failed on any worker; WorkerLostError
+    Raises  RuntimeError for bad roots or an unknown context; what failed on any worker;
+            WorkerLostError
     """
     if mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}; known: {', '.join(MODES)}")
@@ -64,8 +73,16 @@ def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
 
 
 def _init(worker_id: int) -> DistAutogradContainer:
-    install_all()
-    return init(worker_id)
+    return container.init(worker_id)
+
+
+def _start(worker_id: int) -> None:
+    _init(worker_id)
+
+
+def _stop() -> None:
+    container.stop()
+    dist_engine().stop()
 
 
 def _new_context() -> DistAutogradContext:
@@ -102,6 +119,10 @@ def _get_debug_info() -> dict[str, Any]:
         "num_autograd_contexts": get_instance().number_of_contexts(),
     }
 
+
+# RPC imports this room when it starts: from then on this worker can take part in any context.
+install_all()
+add_hooks(_start, _stop, handle_lost_worker)
 
 __all__ = [
     "DistAutogradContext",

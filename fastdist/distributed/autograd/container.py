@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from typing import Any
 
 from ...core.errors import ContextError, ContextReleasedError
@@ -36,18 +37,41 @@ _current = _Current()
 class _Shard:
     """Some of the contexts, under a lock of their own."""
 
-    __slots__ = ("contexts", "lock", "released")
+    __slots__ = ("contexts", "lock", "released", "until")
 
     def __init__(self) -> None:
+        # Guards the three below; a look-up by id goes without it.
         self.lock = threading.Lock()
         self.contexts: dict[int, DistAutogradContext] = {}
-        self.released: dict[int, float] = {}
+        # Tombstones, and when each may go, in the order in which they were put up.
+        self.released: set[int] = set()
+        self.until: deque[tuple[float, int]] = deque()
+
+    def take(self, context_id: int) -> DistAutogradContext | None:
+        """Take a context out and put a tombstone in its place."""
+        now = time.monotonic()
+        with self.lock:
+            context = self.contexts.pop(context_id, None)
+            if context is not None:
+                while self.until and self.until[0][0] < now:
+                    self.released.discard(self.until.popleft()[1])
+                self.released.add(context_id)
+                self.until.append((now + TOMBSTONE_S, context_id))
+        return context
+
+    def clear(self) -> None:
+        """Forget all contexts and tombstones."""
+        with self.lock:
+            self.contexts.clear()
+            self.released.clear()
+            self.until.clear()
 
 
 class DistAutogradContainer:
-    """The process's contexts by id. One for the process: `init` makes it, `get_instance` returns it.
+    """The process's contexts by id. One for the process: `get_instance` returns it after `init`.
 
-    Thread  any; a context is found under its shard's lock alone, and no message is sent while one is held
+    Thread  any; a context is found under its shard's lock alone, and no message is sent while one
+            is held
     Source  PyTorch, torch/csrc/distributed/autograd/context/container.cpp
     """
 
@@ -91,10 +115,11 @@ class DistAutogradContainer:
         with shard.lock:
             context = shard.contexts.get(context_id)
             if context is None:
-                if context_id in shard.released and time.monotonic() < shard.released[context_id]:
+                if context_id in shard.released:
                     raise ContextReleasedError(
-                        f"Could not find autograd context with id: {context_id}: it was released before this message "
-                        "came; keep the context open until all its calls are done"
+                        f"Could not find autograd context with id: {context_id}: it was released "
+                        "before this message came; keep the context open until all its calls are "
+                        "done"
                     )
                 context = shard.contexts[context_id] = DistAutogradContext(context_id)
         return context
@@ -126,8 +151,9 @@ class DistAutogradContainer:
         context_id = _current.context_id
         if context_id == INVALID_CONTEXT_ID:
             raise ContextError(
-                "Current thread doesn't have a valid autograd context. Please wrap your code using: "
-                "`with torch.distributed.autograd.context() as context_id` to generate a valid context "
+                "Current thread doesn't have a valid autograd context. Please wrap your code "
+                "using: `with torch.distributed.autograd.context() as context_id` to generate a "
+                "valid context "
                 "(here: `with fastdist.distributed.autograd.context() as context_id`)"
             )
         context = self._shard(context_id).contexts.get(context_id)
@@ -143,12 +169,17 @@ class DistAutogradContainer:
 
         Raises  ContextError if this worker has none
         """
-        context = self._shard(context_id).contexts.get(context_id)
+        context = self.find_context(context_id)
         if context is None:
             raise ContextError(
-                f"Could not find autograd context with id: {context_id}: it was released, or never reached this worker"
+                f"Could not find autograd context with id: {context_id}: it was released, or never "
+                "reached this worker"
             )
         return context
+
+    def find_context(self, context_id: int) -> DistAutogradContext | None:
+        """Return the context of an id, None if this worker has none."""
+        return self._shard(context_id).contexts.get(context_id)
 
     def is_valid_context(self, context_id: int) -> None:
         """Raise ContextError if this worker has no such context."""
@@ -168,28 +199,28 @@ class DistAutogradContainer:
         self._release(context_id)
 
     def _release(self, context_id: int) -> bool:
-        shard = self._shard(context_id)
-        now = time.monotonic()
-        with shard.lock:
-            context = shard.contexts.pop(context_id, None)
-            if context is not None:
-                for old in [i for i, until in shard.released.items() if until < now]:
-                    del shard.released[old]
-                shard.released[context_id] = now + TOMBSTONE_S
-        if context is None:
-            return False
+        context = self._shard(context_id).take(context_id)
         if _current.context_id == context_id:
             _current.context_id = INVALID_CONTEXT_ID
+        if context is None:
+            return False
         # The lock is dropped: only now are messages sent.
         self.send_release_context_rpc(context._known_worker_ids(), context_id)
         return True
 
     def send_release_context_rpc(self, worker_ids: set[int], context_id: int) -> None:
-        """Ask workers to forget a context. Never raises: the lease on the owner's life does the rest."""
+        """Ask workers to forget a context.
+
+        Never raises: where a message does not arrive, the lease on the owner's life does the rest.
+        """
         if not worker_ids:
             return
         if not is_current_agent_set():
-            _logger.info("no RPC agent: context %d is not released on workers %s", context_id, sorted(worker_ids))
+            _logger.info(
+                "no RPC agent: context %d is not released on workers %s",
+                context_id,
+                sorted(worker_ids),
+            )
             return
         try:
             agent = get_current_agent()
@@ -220,11 +251,9 @@ class DistAutogradContainer:
         return len(self._shards)
 
     def stop(self) -> None:
-        """Forget all contexts and ids, when RPC has shut down: the next group starts anew."""
+        """Forget everything."""
         for shard in self._shards:
-            with shard.lock:
-                shard.contexts.clear()
-                shard.released.clear()
+            shard.clear()
         self.initialized = False
 
 
@@ -250,7 +279,10 @@ def _ask_to_release(agent: Any, worker_id: int, context_id: int) -> None:
 
 
 def number_of_shards() -> int:
-    """Return the smallest power of two that is at least twice the hardware threads; 128 if they are unknown."""
+    """Return the smallest power of two that is at least twice the hardware threads.
+
+    Note    128 where their number is unknown
+    """
     threads = os.cpu_count()
     return 128 if threads is None else 1 << (2 * threads - 1).bit_length()
 
@@ -275,7 +307,9 @@ def force_current_context_id(context_id: int) -> None:
 
 def set_current_context_id(context_id: int) -> None:
     """Make context_id this thread's, which must have none."""
-    assert _current.context_id == INVALID_CONTEXT_ID, "Already have an autograd context id for this thread."
+    assert _current.context_id == INVALID_CONTEXT_ID, (
+        "Already have an autograd context id for this thread."
+    )
     _current.context_id = context_id
 
 
@@ -299,10 +333,13 @@ def init(worker_id: int) -> DistAutogradContainer:
         if _container.initialized:
             if _container.worker_id != worker_id:
                 raise ContextError(
-                    f"Container is already initialized with worker_id: {_container.worker_id}, cannot initialize with "
-                    f"different worker_id: {worker_id}"
+                    "Container is already initialized with worker_id: "
+                    f"{_container.worker_id}, cannot initialize with different worker_id: "
+                    f"{worker_id}"
                 )
-            _logger.info("DistAutogradContainer is already initialized with worker_id %d", worker_id)
+            _logger.info(
+                "DistAutogradContainer is already initialized with worker_id %d", worker_id
+            )
             return _container
         _container.start(worker_id)
         return _container
@@ -319,3 +356,16 @@ def get_instance() -> DistAutogradContainer:
             "(here: fastdist.distributed.rpc.init_rpc does it)"
         )
     return _container
+
+
+def release_if_present(context_id: int) -> None:
+    """Release a context at the end of its block, also if RPC was shut down inside of it."""
+    if _current.context_id == context_id:
+        _current.context_id = INVALID_CONTEXT_ID
+    if _container.initialized:
+        _container.release_context_if_present(context_id)
+
+
+def stop() -> None:
+    """Forget all contexts and ids, when RPC has shut down: the next group starts anew."""
+    _container.stop()

@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from ...backends.backend import backend_of
-from ...core.errors import ContextError
+from ...core.errors import ContextError, ContextReleasedError
 from ...core.future import Future
 from ...engine.graph_task import GraphTask
 from ...graph.accumulate_grad import AccumulateGrad
@@ -18,11 +18,14 @@ from .send_rpc_backward import SendRpcBackward
 
 _logger = logging.getLogger(__name__)
 
+NO_PASS = -1
+
 
 class DistAutogradContext:
     """Sends, receives, gradients and the running pass of one context id on this worker.
 
-    Thread  any; `_lock` guards everything but the id. No callback runs and no message is sent while it is held
+    Thread  any; `_lock` guards everything but the id. No callback runs and no message is sent while
+            it is held
     Source  PyTorch, torch/csrc/distributed/autograd/context/context.cpp
     """
 
@@ -32,14 +35,17 @@ class DistAutogradContext:
         self._workers: set[int] = set()
         self._sends: dict[int, SendRpcBackward] = {}
         self._recvs: dict[int, RecvRpcBackward] = {}
-        # Keyed by the leaf's AccumulateGrad, which lives as long as the leaf is in any graph: a Tensor as key would
-        # keep the user's handle alive, and a dead handle could not be found again.
+        # Keyed by the leaf's AccumulateGrad, which lives as long as the leaf is in any graph: a
+        # Tensor as key would keep the user's handle alive, and a dead handle could not be found
+        # again.
         self._grads: dict[AccumulateGrad, Tensor] = {}
         self._graph_task: GraphTask | None = None
         self._outstanding: list[Future[Any]] = []
-        self.gradients_sent = 0
-        self.gradients_received = 0
-        self.arrived_sends: set[int] = set()
+        # Of the pass under way, or the last one.
+        self.pass_id = NO_PASS
+        self._ended_passes: set[int] = set()
+        self._num_sent = 0
+        self._arrived: set[int] = set()
 
     def _context_id(self) -> int:
         return self.id
@@ -61,6 +67,11 @@ class DistAutogradContext:
         with self._lock:
             self._workers.add(worker_id)
 
+    def add_known_workers(self, worker_ids: set[int]) -> None:
+        """Remember workers that were reached from other ones."""
+        with self._lock:
+            self._workers |= worker_ids
+
     def add_send_function(self, function: SendRpcBackward, message_id: int) -> None:
         """File a send under its autograd message id. A repeated id is our mistake."""
         with self._lock:
@@ -81,40 +92,64 @@ class DistAutogradContext:
         with self._lock:
             function = self._sends.get(message_id)
         if function is None:
-            raise ContextError(f"Could not find send function for autograd message id: {message_id}")
+            raise ContextError(
+                f"Could not find send function for autograd message id: {message_id}: the tensors "
+                f"of that message were not sent from here inside context {self.id}"
+            )
         return function
 
-    def note_arrival(self, message_id: int) -> None:
-        """Count a gradient message."""
-        with self._lock:
-            self.gradients_received += 1
-            self.arrived_sends.add(message_id)
+    def set_graph_task(self, task: GraphTask, pass_id: int = NO_PASS) -> None:
+        """Take ownership of a pass that begins.
 
-    def set_graph_task(self, task: GraphTask) -> None:
-        """Take ownership of the running pass.
-
-        Raises  ContextError if one is running
+        Raises  ContextError if another is under way; ContextReleasedError if this one was given up
         """
         with self._lock:
             if self._graph_task is not None:
                 raise ContextError(
-                    "Cannot set GraphTask multiple times for the same autograd context: a backward pass of context "
-                    f"{self.id} is running; wait for it, or use another context"
+                    "Cannot set GraphTask multiple times for the same autograd context: a backward "
+                    f"pass of context {self.id} is under way; wait for it, or use another context"
                 )
-            self._graph_task = task
+            if pass_id in self._ended_passes:
+                raise ContextReleasedError(
+                    f"a backward pass of context {self.id} has ended here already"
+                )
+            self._graph_task, self.pass_id = task, pass_id
+            self._outstanding = []
+            self._num_sent = 0
+            self._arrived = set()
 
     def graph_task(self) -> GraphTask | None:
-        """Return the running pass."""
-        with self._lock:
-            return self._graph_task
+        """Return the pass under way."""
+        return self._graph_task
 
-    def reset_graph_task(self) -> None:
-        """Let go of the pass."""
+    def reset_graph_task(self, task: GraphTask | None = None) -> bool:
+        """Let go of the pass (if it is task, where one is given), and say whether it was there."""
         with self._lock:
+            if self._graph_task is None or task not in (None, self._graph_task):
+                return False
             self._graph_task = None
+            self._outstanding = []
+            if self.pass_id != NO_PASS:
+                self._ended_passes.add(self.pass_id)
+            return True
+
+    def refuse_pass(self, pass_id: int) -> bool:
+        """Let no message begin a pass that was given up elsewhere; say whether that is news."""
+        with self._lock:
+            known = pass_id in self._ended_passes
+            self._ended_passes.add(pass_id)
+            return not known
+
+    def note_arrival(self, message_id: int) -> None:
+        """Count a gradient message of the pass under way."""
+        with self._lock:
+            self._arrived.add(message_id)
 
     def accumulate_grad(self, accumulator: AccumulateGrad, grad: Tensor, mine: bool) -> None:
-        """Add a leaf's gradient into this context; one that is mine may be kept, any other is copied."""
+        """Add a leaf's gradient into this context; one that is mine may be kept, others are copied.
+
+        Source  PyTorch, torch/csrc/distributed/autograd/context/context.cpp, accumulateGrad
+        """
         with self._lock:
             have = self._grads.get(accumulator)
             if have is not None:
@@ -129,20 +164,20 @@ class DistAutogradContext:
 
     def add_outstanding_rpc(self, future: Future[Any]) -> None:
         """Remember a gradient message whose answer the pass waits for; its error ends the pass."""
+        with self._lock:
+            task = self._graph_task
+            self._outstanding.append(future)
+            self._num_sent += 1
 
         def look(done: Future[Any]) -> None:
             error = done.exception()
             if error is None:
                 return
-            task = self.graph_task()
             if task is None or task.future.done():
                 _logger.debug("ignoring a later error of context %d: %s", self.id, error)
                 return
             task.set_exception(error)
 
-        with self._lock:
-            self._outstanding.append(future)
-            self.gradients_sent += 1
         future.add_done_callback(look)
 
     def clear_outstanding_rpcs(self) -> None:
@@ -151,14 +186,14 @@ class DistAutogradContext:
             self._outstanding = []
 
     def clear_and_wait_for_outstanding_rpcs_async(self) -> Future[None]:
-        """Return a Future that is done when all gradient messages are answered, or with the first error."""
+        """Return a Future of the answers to all gradient messages; the first error ends it."""
         with self._lock:
             outstanding, self._outstanding = self._outstanding, []
         result: Future[None] = Future()
-        if not outstanding:
+        left = len(outstanding)
+        if not left:
             result.set_result(None)
             return result
-        left = len(outstanding)
         count_lock = threading.Lock()
 
         def count(done: Future[Any]) -> None:
@@ -177,18 +212,18 @@ class DistAutogradContext:
             future.add_done_callback(count)
         return result
 
-    def progress(self) -> dict[str, int | list[int]]:
-        """Return what the root of a stalled pass asks: tasks queued or running, messages, sends without gradient."""
+    def progress(self) -> dict[str, Any]:
+        """Return how the pass stands here: Nodes queued or running, messages, sends left out."""
         with self._lock:
             task = self._graph_task
-            waiting = [i for i in self._sends if i not in self.arrived_sends]
-            open_sends = len(self._sends) - len(self.arrived_sends)
-            running = 0 if task is None else task.outstanding - open_sends
+            waiting = [i for i in self._sends if i not in self._arrived]
+            # Each send without gradient counts as one outstanding task.
+            running = 0 if task is None or task.future.done() else task.outstanding - len(waiting)
             return {
                 "running": max(running, 0),
-                "sent": self.gradients_sent,
-                "received": self.gradients_received,
-                "waiting": waiting,
+                "sent": self._num_sent,
+                "received": len(self._arrived),
+                "waiting": waiting if task is not None else [],
             }
 
 

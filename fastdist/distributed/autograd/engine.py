@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,19 @@ from ...engine.ready_queue import NodeTask, ReadyQueue
 from ...graph.node import Node, next_sequence_number
 from ...tensor.tensor import Tensor, layout_of, wrap
 from ..rpc.agent import get_current_agent, is_current_agent_set
+from .abort import abort_everywhere
 from .container import get_instance
 from .context import DistAutogradContext
 from .dependencies import compute_dependencies
 from .global_cpu_thread import GlobalCpuThread, log_expired
-from .send_rpc_backward import SendRpcBackward
 from .stall import wait_for_pass
 
-_logger = logging.getLogger(__name__)
+# Note [Who ends a pass]
+# Each worker's part of a pass has one GraphTask and one Future `done`. The task's future completes
+# when its last Node has run, or with the first error; then `_finish` waits for the answers to the
+# gradients that were sent on, cleans up, and completes `done`: for that the root's caller waits,
+# and elsewhere the answer to the first gradients. So an answer says that everything behind it is
+# over, and gradients are in place on all workers when backward returns.
 
 
 class DistEngine:
@@ -39,56 +43,63 @@ class DistEngine:
     def __init__(self) -> None:
         self._initialized: set[int] = set()
         self._lock = threading.Lock()
-        # Where the GPU to CPU continuations of every distributed pass go. See Note [GPU to CPU continuations].
+        # Where the GPU to CPU continuations of every distributed pass go.
+        # See Note [GPU to CPU continuations].
         self.global_cpu_thread = GlobalCpuThread(self._hand_to_pool)
 
     def execute(self, context_id: int, roots: Sequence[Tensor], retain_graph: bool) -> None:
-        """Run a pass from roots here, wait until all workers are done, and leave gradients in their contexts.
+        """Run a pass from roots and wait for all workers; gradients are left in their contexts.
 
-        Raises  ContextError without such a context; what failed anywhere in the pass, naming the worker
+        Raises  ContextError without such a context; what failed first, and on which worker
         """
         context = get_instance().retrieve_context(context_id)
-        edges, gradients = _validate_roots(roots)
+        edges, gradients = validate_roots(roots)
         root = GraphRoot(edges, gradients, next_sequence_number())
-        with self._lock:
-            if context_id in self._initialized:
-                raise ContextError(
-                    "Cannot set GraphTask multiple times for the same autograd context: a backward pass of context "
-                    f"{context_id} is under way; wait for it, or use another context"
-                )
-            task = self._prepare(context, root, retain_graph)
+        pass_id = get_instance().new_autograd_message_id()
+        task = self._prepare(context, root, retain_graph, pass_id)
+        if task is None:
+            raise ContextError(
+                "Cannot set GraphTask multiple times for the same autograd context: a backward "
+                f"pass of context {context_id} is under way; wait for it, or use another context"
+            )
+        done: Future[None] = Future()
+        task.future.add_done_callback(lambda _: self._finish(context, task, done))
+        self._run(task, root, increment=True)
         try:
-            self._run(task, root, increment=True)
-            wait_for_pass(context, task)
-            self._raise_with_node(task)
-            context.clear_and_wait_for_outstanding_rpcs_async().wait()
+            if not done.done():
+                wait_for_pass(context, task, done)
+            done.value()
         except BaseException as error:
-            from .abort import abort_everywhere
-
             task.set_exception(error)
-            abort_everywhere(context, str(error))
+            self._clean_up(context, task)
+            abort_everywhere(context, pass_id, str(error))
             raise
-        finally:
-            self._clean_up(context)
 
     def execute_send_function_async(
-        self, context: DistAutogradContext, function: SendRpcBackward, retain_graph: bool
+        self,
+        context: DistAutogradContext,
+        message_id: int,
+        grads: tuple[Tensor, ...],
+        retain_graph: bool,
+        *,
+        pass_id: int,
+        fresh: bool,
     ) -> Future[None]:
         """Go on from a send whose gradients came; the Future is done when all that follows is.
 
-        The first gradients of a context here set the pass up, and their answer waits for the whole of it (and for all
-        that it sent on); later ones only add to it and are answered at once.
+        The first gradients of a pass here set it up, and their answer waits for the whole of it
+        (and for all that it sent on); later ones only add to it and are answered at once.
         """
-        with self._lock:
-            first = context.id not in self._initialized
-            if first:
-                root = GraphRoot((), (), next_sequence_number())
-                self._prepare(context, root, retain_graph)
-        task = context.graph_task()
-        if task is None:
-            raise ContextReleasedError(f"the backward pass of context {context.id} has ended here")
+        function = context.retrieve_send_function(message_id)
+        root = GraphRoot((), (), next_sequence_number())
+        mine = self._prepare(context, root, retain_graph, pass_id)
+        task = mine or context.graph_task()
+        if task is None or context.pass_id != pass_id:
+            raise ContextReleasedError(f"a backward pass of context {context.id} has ended here")
+        function.set_grads(grads, fresh)
+        context.note_arrival(message_id)
         done: Future[None] = Future()
-        if not first:
+        if mine is None:
             self._run(task, function, increment=False)
             done.set_result(None)
             return done
@@ -96,24 +107,30 @@ class DistEngine:
         self._run(task, function, increment=False)
         return done
 
-    def _prepare(self, context: DistAutogradContext, root: GraphRoot, retain_graph: bool) -> GraphTask:
-        context.clear_outstanding_rpcs()
-        context.arrived_sends.clear()
-        task = compute_dependencies(context, root, retain_graph, self.global_cpu_thread.queue)
-        task.streams = local_engine().device_threads.streams_of(task.nodes_in_graph)
+    def _prepare(
+        self, context: DistAutogradContext, root: GraphRoot, retain_graph: bool, pass_id: int
+    ) -> GraphTask | None:
+        """Set a pass up in the context and return its task, None if one is under way."""
+        with self._lock:
+            if context.id in self._initialized:
+                return None
+            queue = self.global_cpu_thread.queue
+            task = compute_dependencies(context, root, retain_graph, queue)
+            task.streams = local_engine().device_threads.streams_of(task.nodes_in_graph)
+            context.set_graph_task(task, pass_id)
+            self._initialized.add(context.id)
         if task.streams:
             self.global_cpu_thread.start()
-        self._initialized.add(context.id)
         return task
 
     def _run(self, task: GraphTask, node: Node, *, increment: bool) -> None:
-        item = NodeTask(task, node, InputBuffer(0))
-        self.execute_until_empty(item, increment)
+        self.execute_until_empty(NodeTask(task, node, InputBuffer(0)), increment)
 
     def execute_until_empty(self, item: NodeTask, increment: bool) -> None:
-        """Run a task and all CPU Nodes that become ready through it, on this thread, with a queue of its own.
+        """Run a task, and all CPU Nodes that become ready through it, on this thread.
 
-        Several threads may do so for one pass: each has its own queue, so none waits for another's work.
+        Several threads may do so for one pass: each has a queue of its own, so none waits for
+        another's work.
         """
         queue = ReadyQueue()
         queue.push(item, increment_outstanding=increment)
@@ -130,77 +147,85 @@ class DistEngine:
 
     def _hand_to_pool(self, item: NodeTask) -> None:
         """Give a continuation to the agent's pool, in which it never waits behind users' work."""
-        if is_current_agent_set():
-            submit: Callable[..., bool] | None = getattr(get_current_agent(), "submit_uncounted", None)
-            if submit is not None and submit(self.execute_until_empty, item, False):
-                return
+        if is_current_agent_set() and get_current_agent().submit_uncounted(
+            self.execute_until_empty, item, False
+        ):
+            return
         self.execute_until_empty(item, False)
 
     def _finish(self, context: DistAutogradContext, task: GraphTask, done: Future[None]) -> None:
         error = task.future.exception()
         if error is not None:
-            self._clean_up(context)
+            self._clean_up(context, task)
             done.try_complete(error=_on_node(error))
             return
 
         def answer(sent: Future[None]) -> None:
-            self._clean_up(context)
+            self._clean_up(context, task)
             failure = sent.exception()
-            done.try_complete(error=failure)
+            done.try_complete(error=None if failure is None else _on_node(failure))
 
         context.clear_and_wait_for_outstanding_rpcs_async().add_done_callback(answer)
 
-    def _raise_with_node(self, task: GraphTask) -> None:
-        error = task.future.exception()
-        if error is not None:
-            raise _on_node(error)
-
-    def _clean_up(self, context: DistAutogradContext) -> None:
-        context.reset_graph_task()
-        context.clear_outstanding_rpcs()
+    def _clean_up(self, context: DistAutogradContext, task: GraphTask) -> None:
         with self._lock:
-            self._initialized.discard(context.id)
+            if context.reset_graph_task(task):
+                self._initialized.discard(context.id)
 
     def number_of_passes(self) -> int:
         """Return how many passes are under way here."""
         with self._lock:
             return len(self._initialized)
 
+    def stop(self) -> None:
+        """Forget all passes and end the thread, when RPC has shut down."""
+        with self._lock:
+            self._initialized.clear()
+        self.global_cpu_thread.stop()
+
 
 def _on_node(error: BaseException) -> BaseException:
-    """Return error, its message led by the worker on which it happened; an error that came from afar says it already."""
+    """Return error, its text led by the worker where it happened, unless it says that already."""
     text = str(error)
-    if text.startswith("Error on Node ") or getattr(error, "remote_traceback", None) is not None:
+    if text.startswith("Error on Node ") or not isinstance(error, Exception):
         return error
+    worker_id = get_instance().worker_id
     try:
-        named = error.__class__(f"Error on Node {get_instance().worker_id}: {text}")
-    except Exception:
-        named = GraphError(f"Error on Node {get_instance().worker_id}: {type(error).__name__}: {text}")
+        named: Exception = error.__class__(f"Error on Node {worker_id}: {text}")
+    except Exception:  # a class of the user's own may want other arguments
+        named = GraphError(f"Error on Node {worker_id}: {type(error).__name__}: {text}")
     named.__cause__ = error
     return named
 
 
-def _validate_roots(roots: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
+def validate_roots(roots: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
+    """Return the edges and first gradients of a pass.
+
+    Raises  GraphError for roots that are none, no scalars, or made by no recorded op
+    """
     if not roots:
         raise GraphError("No tensors provided for gradient computation.")
     edges, gradients = [], []
     for i, root in enumerate(roots):
         if not isinstance(root, Tensor):
             raise TypeError(f"roots[{i}] is {type(root).__name__}; expected a Tensor")
+        layout = root.layout
         if root.edge is None:
-            raise GraphError(f"requires_grad not set on root: roots[{i}] of shape {root.layout.shape}")
-        name = f"roots[{i}]" if root.edge.is_accumulate else root.edge.name()
-        if root.layout.numel != 1:
             raise GraphError(
-                f"{name} is not a scalar, all roots need to be scalar: it has shape {root.layout.shape}; "
-                "reduce it first, for instance with .sum()"
+                f"requires_grad not set on root: roots[{i}] of shape {layout.shape} was made by no "
+                "recorded op"
+            )
+        name = f"roots[{i}]" if root.edge.is_accumulate else root.edge.name()
+        if layout.numel != 1:
+            raise GraphError(
+                f"{name} is not a scalar, all roots need to be scalar: it has shape "
+                f"{layout.shape}; reduce it first, for instance with .sum()"
             )
         if root.edge.is_accumulate:
             raise GraphError(
-                f"{name} does not have a valid gradient function.: it is a leaf, made by no op; nothing leads back "
-                "from it"
+                f"{name} does not have a valid gradient function. It is a leaf, made by no op: "
+                "nothing leads back from it"
             )
-        layout = root.layout
         ones = np.ones(layout.shape, layout.dtype.numpy)
         array = backend_of(layout.device.type).from_numpy(ones, layout.device.index)
         edges.append(root.edge)

@@ -11,15 +11,18 @@ from ...engine.ready_queue import NodeTask, ReadyQueue
 _logger = logging.getLogger(__name__)
 
 # Note [GPU to CPU continuations]
-# A local pass CPU -> GPU -> CPU ends in its caller, who waits on the pass's own CPU queue. A distributed pass has no
-# waiting caller on this worker, and a device thread must not run CPU Nodes: it would stall every other pass on that
-# GPU. So what a GPU hands back goes to the one global CPU thread's queue, and from there to the pool.
+# A local pass CPU -> GPU -> CPU ends in its caller, who waits on the pass's own CPU queue. A
+# distributed pass has no waiting caller on this worker, and a device thread must not run CPU Nodes:
+# it would stall every other pass on that GPU. So what a GPU hands back goes to the one global CPU
+# thread's queue, and from there to the pool.
 
 NAME = "fastdist-cpu-continuations"
 
 
 class GlobalCpuThread:
-    """A ready queue and the thread that empties it, handing every Node on; started when the first pass needs it.
+    """A ready queue and the thread that empties it, handing every Node on.
+
+    Started when the first pass needs it.
 
     Thread  `_lock` guards the thread's start and end
     """

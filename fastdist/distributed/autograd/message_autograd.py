@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from types import TracebackType
 
 from ...graph.modes import tls
 from ...graph.node import Edge
@@ -17,8 +15,9 @@ from .context import DistAutogradContext
 from .recv_rpc_backward import RecvRpcBackward
 from .send_rpc_backward import SendRpcBackward
 
-# Requests whose result may carry gradients even if no argument does: users' functions, and fetches of what they left.
-# A built-in operator (SCRIPT_CALL) on tensors that require none gives none, and is sent as it is.
+# Requests whose result may carry gradients even if no argument does: users' functions, and fetches
+# of what they left. A built-in operator (SCRIPT_CALL) on tensors that require none gives none, and
+# is sent as it is.
 _FORCED = frozenset(
     {
         MessageType.PYTHON_CALL,
@@ -27,9 +26,14 @@ _FORCED = frozenset(
         MessageType.PYTHON_RREF_FETCH_CALL,
     }
 )
-_WRAPPED = frozenset(
-    {*_FORCED, MessageType.SCRIPT_CALL, MessageType.SCRIPT_REMOTE_CALL}
-)
+_WRAPPED = frozenset({*_FORCED, MessageType.SCRIPT_CALL, MessageType.SCRIPT_REMOTE_CALL})
+
+# Names in a message's metadata. That its tensors were sent without recording, though they require
+# grad: no gradient may come back for them.
+_NOT_RECORDED = "autograd.not_recorded"
+# Which workers a request reached in turn, so that the context's owner knows them, too: a worker in
+# between may be dead when the context is released.
+_REACHED = "autograd.reached"
 
 
 class AutogradInterceptor:
@@ -40,17 +44,20 @@ class AutogradInterceptor:
 
     def request_out(self, envelope: Envelope) -> None:
         """Wrap a request made inside a context."""
-        context_id = current_context_id()
-        if context_id < 0 or envelope.effective_type not in _WRAPPED:
+        if current_context_id() < 0 or envelope.effective_type not in _WRAPPED:
             return
-        wanting = _wanting_grad(envelope)
-        if not wanting and envelope.effective_type not in _FORCED:
+        wanting = [tensor for tensor in envelope.tensors if tensor.edge is not None]
+        recorded = tls.grad
+        if not (wanting and recorded) and envelope.effective_type not in _FORCED:
             return
         context = get_instance().current_context()
+        if wanting and not recorded:
+            envelope.metadata[_NOT_RECORDED] = True
+            wanting = []
         _wrap(envelope, context, wanting, MessageType.FORWARD_AUTOGRAD_REQ)
 
-    def request_in(self, envelope: Envelope) -> Any:
-        """Join a request's tensors to this worker's graph; the context is current while its function runs."""
+    def request_in(self, envelope: Envelope) -> context_guard | None:
+        """Join a request's tensors to this worker's graph; its context is current meanwhile."""
         block = envelope.autograd
         if block is None:
             return None
@@ -63,32 +70,43 @@ class AutogradInterceptor:
         block = request.autograd
         if block is None:
             return
-        wanting = [i for i, tensor in enumerate(envelope.tensors) if tensor.edge is not None]
-        if not wanting:
-            return
-        context = get_instance().get_or_create_context(block.context_id)
-        _wrap(envelope, context, wanting, MessageType.FORWARD_AUTOGRAD_RESP)
+        context = get_instance().find_context(block.context_id)
+        if context is None:
+            return  # released while the function ran: what comes back now is outside of any pass
+        reached = context._known_worker_ids()
+        reached.discard(envelope.peer)
+        if reached:
+            envelope.metadata[_REACHED] = [*sorted(reached)]
+        wanting = [tensor for tensor in envelope.tensors if tensor.edge is not None]
+        if wanting:
+            _wrap(envelope, context, wanting, MessageType.FORWARD_AUTOGRAD_RESP)
 
     def response_in(self, envelope: Envelope, request: Envelope) -> None:
         """Join a response's tensors to the caller's graph."""
-        block = envelope.autograd
+        block, asked = envelope.autograd, request.autograd
+        if asked is None:
+            return
+        reached = envelope.metadata.get(_REACHED)
+        if reached:
+            assert isinstance(reached, list)
+            context = get_instance().find_context(asked.context_id)
+            if context is not None:
+                own = get_instance().worker_id
+                context.add_known_workers({i for i in reached if isinstance(i, int)} - {own})
         if block is not None:
             context = get_instance().get_or_create_context(block.context_id)
             add_recv_rpc_backward(context, block.message_id, envelope)
 
 
-def _wanting_grad(envelope: Envelope) -> list[int]:
-    if not tls.grad:
-        return []
-    return [i for i, tensor in enumerate(envelope.tensors) if tensor.edge is not None]
-
-
 def _wrap(
-    envelope: Envelope, context: DistAutogradContext, wanting: list[int], message_type: MessageType
+    envelope: Envelope,
+    context: DistAutogradContext,
+    wanting: list[Tensor],
+    message_type: MessageType,
 ) -> None:
     message_id = get_instance().new_autograd_message_id()
     if wanting:
-        add_send_rpc_backward(context, message_id, [envelope.tensors[i] for i in wanting])
+        add_send_rpc_backward(context, message_id, wanting)
     # A worker that was only told of the context must hear of its end as well.
     context.add_known_worker(envelope.peer)
     envelope.autograd = AutogradBlock(context.id, message_id)
@@ -108,17 +126,16 @@ def add_send_rpc_backward(
 def add_recv_rpc_backward(
     context: DistAutogradContext, message_id: int, envelope: Envelope
 ) -> RecvRpcBackward | None:
-    """Give tensors that required grad at their sender a receive as history; None if there are none."""
+    """Give tensors that required grad at their sender a receive as history; None if none did."""
+    if True not in envelope.requires_grad or _NOT_RECORDED in envelope.metadata:
+        return None
     wanting = [
         tensor
-        for tensor, wanted in zip(envelope.tensors, envelope.requires_grad, strict=False)
-        if wanted and tensor.layout.dtype.is_floating_point
+        for tensor, wanted in zip(envelope.tensors, envelope.requires_grad, strict=True)
+        if wanted
     ]
-    if not wanting:
-        return None
-    function = RecvRpcBackward(
-        context, message_id, envelope.peer, tuple([tensor.layout for tensor in wanting])
-    )
+    layouts = tuple([tensor.layout for tensor in wanting])
+    function = RecvRpcBackward(context, message_id, envelope.peer, layouts)
     context.add_recv_function(function, message_id)
     if len(wanting) == 1:
         wanting[0].edge = function
@@ -128,12 +145,22 @@ def add_recv_rpc_backward(
     return function
 
 
-@contextmanager
-def context_guard(context_id: int) -> Iterator[None]:
-    """Make context_id current for this thread inside the block."""
-    before = current_context_id()
-    force_current_context_id(context_id)
-    try:
-        yield
-    finally:
-        force_current_context_id(before)
+class context_guard:
+    """Makes a context current for this thread inside a block; each Node of a pass runs in one."""
+
+    __slots__ = ("_before", "_context_id")
+
+    def __init__(self, context_id: int) -> None:
+        self._context_id = context_id
+
+    def __enter__(self) -> None:
+        self._before = current_context_id()
+        force_current_context_id(self._context_id)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        force_current_context_id(self._before)

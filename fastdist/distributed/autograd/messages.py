@@ -1,10 +1,10 @@
-"""What this worker does with gradients, clean-ups, aborts and questions that other workers send."""
+"""What this worker does with gradients, clean-ups, aborts and questions that others send."""
 
 from __future__ import annotations
 
-from ...core.errors import ContextReleasedError
+from ...core.errors import ContextError, ContextReleasedError
 from ...core.future import Future
-from ..rpc.handlers import Reply, register_handler
+from ..rpc.handlers import register_handler
 from ..rpc.interceptors import Envelope, install
 from ..rpc.message_types import MessageType
 from .abort import handle_abort
@@ -14,23 +14,26 @@ from .message_autograd import AutogradInterceptor
 from .stall import handle_progress
 
 
-def handle_gradients(envelope: Envelope) -> Future[Reply | None]:
+def handle_gradients(envelope: Envelope) -> Future[None]:
     """Go on with a pass from the send that these gradients answer."""
-    context_id = envelope.metadata["context_id"]
-    message_id = envelope.metadata["message_id"]
+    words = envelope.metadata
+    context_id, message_id, pass_id = words["context_id"], words["message_id"], words["pass_id"]
     assert isinstance(context_id, int)
     assert isinstance(message_id, int)
+    assert isinstance(pass_id, int)
     try:
         context = get_instance().retrieve_context(context_id)
-    except RuntimeError as error:
+    except ContextError as error:
         raise ContextReleasedError(str(error)) from error
-    function = context.retrieve_send_function(message_id)
-    function.set_grads(tuple(envelope.tensors))
-    context.note_arrival(message_id)
-    done = dist_engine().execute_send_function_async(
-        context, function, bool(envelope.metadata["retain_graph"])
+    return dist_engine().execute_send_function_async(
+        context,
+        message_id,
+        tuple(envelope.tensors),
+        bool(words["retain_graph"]),
+        pass_id=pass_id,
+        # What a worker sends to itself may share memory with what it still holds.
+        fresh=envelope.peer != get_instance().worker_id,
     )
-    return done.then(lambda finished: finished.value())
 
 
 def handle_clean_up(envelope: Envelope) -> None:

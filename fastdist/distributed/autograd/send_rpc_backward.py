@@ -1,4 +1,4 @@
-"""Where a worker's part of the graph ends in a message: gradients that come back for it enter here."""
+"""Where a worker's graph ends in a message: gradients that come back for it enter here."""
 
 from __future__ import annotations
 
@@ -9,46 +9,50 @@ from ...tensor.tensor import Tensor
 
 
 class SendRpcBackward(Node):
-    """Backward of sending tensors: hands the gradients that a message brought to the Nodes that made them.
+    """Backward of sending tensors: hands on the gradients that a message brought.
 
     Takes no inputs; `set_grads` says what it will give.
 
     Source  PyTorch, torch/csrc/distributed/autograd/functions/sendrpc_backward.cpp
     """
 
-    __slots__ = ("_grads",)
+    __slots__ = ("_grads", "_is_fresh")
+
+    num_outputs = 0
 
     def __init__(self, edges: tuple[Any, ...], layouts: tuple[Any, ...]) -> None:
         self.seq = next_sequence_number()
         self.edges = edges
         self.hooks = None
-        # Runs wherever the message's thread is: it computes nothing.
         self.layout = layouts
+        self._is_fresh = False
         self._grads: tuple[Tensor | None, ...] = ()
 
-    num_outputs = 0
+    def set_grads(self, grads: tuple[Tensor | None, ...], fresh: bool = False) -> None:
+        """Take the gradients of one message; if they are fresh, nobody else holds their memory."""
+        assert len(grads) == len(self.edges), "a gradient message must answer every tensor sent"
+        self._grads, self._is_fresh = grads, fresh
 
-    def set_grads(self, grads: tuple[Tensor, ...]) -> None:
-        """Take the gradients of one message, one for each tensor that was sent with a gradient wanted."""
-        assert len(grads) == len(self.edges), "a gradient message must answer every tensor of its send"
-        self._grads = grads
+    @property
+    def fresh(self) -> bool:  # type: ignore[override]
+        """Whether the gradients that wait here may be taken over."""
+        return self._is_fresh
 
     def grads(self) -> tuple[Tensor | None, ...]:
-        """Return the gradients of the last message."""
+        """Return the gradients that wait to be handed on."""
         return self._grads
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients as raw arrays; all must have come."""
-        assert all(grad is not None for grad in self._grads), "BUG!: a send ran before its gradients came"
-        grads, self._grads = self._grads, ()
-        return tuple([grad.array for grad in grads if grad is not None])
+        return tuple([grad.array for grad in self.apply_recorded(g, keep)])
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the gradients."""
+        """Return the gradients; all must have come."""
         grads, self._grads = self._grads, ()
+        assert len(grads) == len(self.edges), "a send ran before its gradients came"
+        assert all(grad is not None for grad in grads), "a send was given an undefined gradient"
         return grads
 
     def name(self) -> str:
         """Return the name that PyTorch shows."""
         return "SendRpcBackward"
-

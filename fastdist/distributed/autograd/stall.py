@@ -1,12 +1,14 @@
-"""What the root of a pass does when nothing moves: it asks round, and ends a pass that cannot end."""
+"""What the root of a pass does when nothing moves: asks round, and ends what cannot end itself."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...core.errors import GraphError
+from ...core.errors import GraphError, RpcError
+from ...core.future import Future
 from ...engine.graph_task import GraphTask
-from ..rpc.agent import RpcAgent, get_current_agent
+from ..pipe.metadata import Value
+from ..rpc.agent import RpcAgent, get_current_agent, is_current_agent_set
 from ..rpc.handlers import Reply
 from ..rpc.interceptors import Envelope
 from ..rpc.message_types import MessageType
@@ -14,39 +16,37 @@ from .container import get_instance
 from .context import DistAutogradContext
 
 # Note [A pass that cannot end]
-# In the fast mode every send of a context must get a gradient. A result that nobody used gets none, and the pass waits
-# for ever; so would it wait for a message that was lost. Gradient messages have no timeout of their own, for a long
-# computation behind one of them is no fault. So when the root has waited the rpc timeout it asks every worker that it
-# can reach through known workers what is going on. Two rounds that say the same, with no Node running and as many
-# gradient messages received as sent, mean that nothing will happen any more.
+# In the fast mode every send of a context must get a gradient. A result that nobody used gets none,
+# and the pass waits for ever; so would it wait for a message that was lost. Gradient messages have
+# no timeout of their own, for a long computation behind one of them is no fault. So when the root
+# has waited the rpc timeout it asks every worker that it can reach through known workers what is
+# going on. Two rounds that say the same, with no Node running and as many gradient messages
+# received as sent, mean that nothing will happen any more.
+
+_ANSWER_WITHIN_S = 10.0
 
 
-def wait_for_pass(context: DistAutogradContext, task: GraphTask) -> None:
-    """Wait until this worker's part is done or has failed; end it if the whole pass has come to rest.
+def wait_for_pass(context: DistAutogradContext, task: GraphTask, done: Future[None]) -> None:
+    """Wait until the pass is over everywhere, or this worker's part has failed.
 
-    Raises  GraphError naming the sends that no gradient reached
+    Raises  GraphError naming the sends that no gradient reached, if the pass has come to rest
     """
-    agent = get_current_agent()
-    timeout_s = agent.get_rpc_timeout()
+    timeout_s = get_current_agent().get_rpc_timeout() if is_current_agent_set() else 0.0
     before: Any = None
-    while True:
-        if _wait(task, timeout_s if timeout_s > 0 else None):
-            return
-        found = _ask_round(agent, context)
+    while not _wait(done, timeout_s if timeout_s > 0 else None):
+        found = _ask_round(get_current_agent(), context)
         if found is not None and found == before and _at_rest(found):
             raise GraphError(_describe(found, context))
         before = found
 
 
-def _wait(task: GraphTask, timeout_s: float | None) -> bool:
+def _wait(done: Future[None], timeout_s: float | None) -> bool:
+    """Wait for an end of either kind; False after timeout_s without one."""
     try:
-        task.future.wait(timeout_s)
-    except TimeoutError:
-        return task.future.done()
-    except BaseException:
-        # The pass has its error; who waits for it raises it, with this worker's name.
-        if not task.future.done():
-            raise
+        done.wait(timeout_s)
+    except Exception:
+        # Not this wait's end but the pass's, unless the time was up: whoever asked reads it there.
+        return done.done()
     return True
 
 
@@ -54,51 +54,63 @@ def handle_progress(envelope: Envelope) -> Reply:
     """Tell the root of a stalled pass how it stands here."""
     context_id = envelope.metadata["context_id"]
     assert isinstance(context_id, int)
-    context = get_instance().get_or_create_context(context_id)
-    progress: dict[str, Any] = dict(context.progress())
-    progress["workers"] = sorted(context._known_worker_ids())
-    return Reply([], progress)
+    context = get_instance().find_context(context_id)
+    if context is None:
+        return Reply([], {"running": 0, "sent": 0, "received": 0, "waiting": [], "workers": []})
+    workers: list[Value] = [*sorted(context._known_worker_ids())]
+    return Reply([], {**context.progress(), "workers": workers})
 
 
 def _ask_round(agent: RpcAgent, context: DistAutogradContext) -> dict[int, dict[str, Any]] | None:
-    """Return each reached worker's progress; None if one did not answer (its loss ends the pass by itself)."""
+    """Return the progress of each worker reached; None if one did not answer.
+
+    If it is lost, that ends the pass by itself.
+    """
     own = get_instance().worker_id
-    found: dict[int, dict[str, Any]] = {own: dict(context.progress())}
+    found: dict[int, dict[str, Any]] = {own: context.progress()}
     to_ask = context._known_worker_ids() - {own}
     while to_ask:
-        futures = {
-            worker_id: agent.send(
-                worker_id, MessageType.PASS_PROGRESS_REQ, (), {"context_id": context.id}, timeout_s=10.0
-            )
-            for worker_id in to_ask
-        }
-        to_ask = set()
-        for worker_id, future in futures.items():
-            try:
-                answer: dict[str, Any] = dict(future.wait().metadata)
-            except RuntimeError:
-                return None
-            to_ask |= set(answer.pop("workers"))
+        try:
+            answers = [
+                agent.send(
+                    worker_id,
+                    MessageType.PASS_PROGRESS_REQ,
+                    (),
+                    {"context_id": context.id},
+                    timeout_s=_ANSWER_WITHIN_S,
+                )
+                for worker_id in to_ask
+            ]
+            told = [dict(answer.wait().metadata) for answer in answers]
+        except RpcError:
+            return None
+        reached: set[Any] = set()
+        for worker_id, answer in zip(to_ask, told, strict=True):
+            workers = answer.pop("workers")
+            assert isinstance(workers, list)
+            reached.update(workers)
             found[worker_id] = answer
-        to_ask -= found.keys()
+        to_ask = reached - found.keys()
     return found
 
 
 def _at_rest(found: dict[int, dict[str, Any]]) -> bool:
-    idle = all(answer["running"] == 0 for answer in found.values())
-    return idle and sum(a["sent"] for a in found.values()) == sum(a["received"] for a in found.values())
+    told = found.values()
+    idle = all(answer["running"] == 0 for answer in told)
+    return idle and sum(a["sent"] for a in told) == sum(a["received"] for a in told)
 
 
 def _describe(found: dict[int, dict[str, Any]], context: DistAutogradContext) -> str:
     agent = get_current_agent()
     waiting = [
-        f"{len(answer['waiting'])} of worker {agent.get_worker_info(worker_id).name!r} (message ids "
-        f"{', '.join(map(str, answer['waiting'][:4]))})"
+        f"{len(answer['waiting'])} of worker {agent.get_worker_info(worker_id).name!r} (message "
+        f"ids {', '.join(map(str, answer['waiting'][:4]))})"
         for worker_id, answer in sorted(found.items())
         if answer["waiting"]
     ]
     return (
-        f"the backward pass of context {context.id} came to rest without an end: no gradient reached the sends "
-        f"{'; '.join(waiting) or '(none)'}. In the fast mode every result of an RPC made inside the context must be "
-        "used by the loss; use it, make the call outside of the context, or inside no_grad()"
+        f"the backward pass of context {context.id} came to rest without an end: no gradient "
+        f"reached the sends {'; '.join(waiting) or '(none)'}. In the fast mode every result of an "
+        "RPC made inside the context must be used by the loss; use it, make the call outside of "
+        "the context, or inside no_grad()"
     )

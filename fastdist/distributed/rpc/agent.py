@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastdist.core.errors import RpcNotRunningError
 from fastdist.core.future import Future
+from fastdist.core.late_rooms import load_late_rooms
 
 from .handlers import Reply
 from .membership import WorkerInfo
@@ -91,6 +92,17 @@ class RpcAgent(ABC):
         """Call callback(worker), on a pool thread, for each worker that is lost or leaves."""
 
     @abstractmethod
+    def submit_uncounted(self, function: Callable[..., object], *arguments: object) -> bool:
+        """Run function(*arguments) soon in the agent's pool, behind no user's work.
+
+        For what others wait for, as for a handler. False if the pool is closed.
+        """
+
+    @abstractmethod
+    def get_rpc_timeout(self) -> float:
+        """Return the timeout of calls that give none, in seconds."""
+
+    @abstractmethod
     def join(self, timeout_s: float) -> None:
         """Wait until no call is under way anywhere in the group."""
 
@@ -116,22 +128,33 @@ _forked_from: int | None = None
 # Called with the worker id by init_rpc, before the group is joined, and by shutdown.
 _start_hooks: list[Callable[[int], None]] = []
 _stop_hooks: list[Callable[[], None]] = []
+# Called by every agent, on a pool thread, with each worker that is lost or leaves.
+lost_hooks: list[Callable[[WorkerInfo], None]] = []
 
 
-def add_hooks(start: Callable[[int], None], stop: Callable[[], None]) -> None:
+def add_hooks(
+    start: Callable[[int], None],
+    stop: Callable[[], None],
+    lost: Callable[[WorkerInfo], None] | None = None,
+) -> None:
     """Call start(worker_id) before this worker can be reached, and stop() when it no longer can.
+
+    lost(worker) is called, on a pool thread, for each worker that is lost or leaves.
 
     Note    start is called at once if RPC is up
     """
     _start_hooks.append(start)
     _stop_hooks.append(stop)
+    if lost is not None:
+        lost_hooks.append(lost)
     agent = _agent
     if agent is not None:
         start(agent.get_worker_info().id)
 
 
 def run_start_hooks(worker_id: int) -> None:
-    """Tell the rooms above that this worker is about to join."""
+    """Load the rooms above, and tell them that this worker is about to join."""
+    load_late_rooms()
     for hook in _start_hooks:
         hook(worker_id)
 

@@ -15,7 +15,7 @@ from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.credit import Credit
 
 from . import constants, gate
-from .agent import RpcAgent
+from .agent import RpcAgent, lost_hooks
 from .client import Client
 from .handlers import Reply
 from .membership import (
@@ -100,7 +100,7 @@ class ZmqAgent(RpcAgent):
         self._server = server
         self.pool = ThreadPool("fastdist-rpc-pool", options.num_worker_threads, server)
         self.client = Client(self.me, self.pool, self.counts, self.peer, self.device_map_to)
-        self._barrier = ShutdownBarrier(self)
+        self._barrier = ShutdownBarrier(self, self.counts, self.peer)
 
     def start(self) -> None:
         """Start to serve."""
@@ -198,7 +198,8 @@ class ZmqAgent(RpcAgent):
     ) -> Any:
         """Run function on another worker, wait, and return its result."""
         value = (function, args, kwargs)
-        return self.client.call(to.id, MessageType.PYTHON_CALL, value, self._timeout(timeout_s))
+        kind, timeout_s = MessageType.PYTHON_CALL, self._timeout(timeout_s)
+        return self.client.call(to.id, kind, value, None, timeout_s, function)
 
     def call_async(
         self,
@@ -225,6 +226,18 @@ class ZmqAgent(RpcAgent):
         timeout_s = self._timeout(timeout_s)
         return self.client.request(worker_id, kind, value, (), metadata, timeout_s, what)
 
+    def request_and_wait(
+        self,
+        worker_id: int,
+        kind: MessageType,
+        metadata: Mapping[str, Value],
+        timeout_s: float,
+        what: object,
+    ) -> Any:
+        """Send a request without a body, wait, and return what the answer holds."""
+        timeout_s = self._timeout(timeout_s)
+        return self.client.call(worker_id, kind, None, metadata, timeout_s, what)
+
     def send(
         self,
         worker_id: int,
@@ -240,6 +253,10 @@ class ZmqAgent(RpcAgent):
         if retries:
             return self.client.request_with_retries(retries, *request)
         return self.client.request(*request)
+
+    def submit_uncounted(self, function: Callable[..., object], *arguments: object) -> bool:
+        """Run function(*arguments) soon in the agent's pool, behind no user's work."""
+        return self.pool.submit_uncounted(function, *arguments)
 
     def join(self, timeout_s: float) -> None:
         """Wait until no call is under way anywhere in the group."""
@@ -325,7 +342,7 @@ class ZmqAgent(RpcAgent):
         self._server.forget(peer.info.id)
         self.members.forget(peer.info.id)
         with self._peers_lock:
-            callbacks = list(self._lost_callbacks)
+            callbacks = [*lost_hooks, *self._lost_callbacks]
         for callback in callbacks:
             self.pool.submit_uncounted(callback, peer.info)
 
