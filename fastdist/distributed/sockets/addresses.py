@@ -43,7 +43,7 @@ def local_address_towards(host: str, port: int) -> str:
         with standard_socket.socket(family, kind, protocol) as probe:
             probe.connect(address)  # for a datagram socket this only asks the routing table
             return str(probe.getsockname()[0])
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise FastdistError(
             f"no address of this machine leads to {host!r}: {error}; "
             "set FASTDIST_ADDRESS to the one to use"

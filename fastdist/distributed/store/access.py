@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Mapping
 from enum import Enum
@@ -75,6 +76,18 @@ def client_security(secret: JobSecret | None) -> Security:
 def job_id(environment: Mapping[str, str] = os.environ) -> str:
     """Return the name of the job, which goes into its keys: FASTDIST_JOB_ID, else empty."""
     return environment.get("FASTDIST_JOB_ID", "")
+
+
+def require_host(host: str) -> str:
+    """Return host without the brackets of an IPv6 address.
+
+    Raises  StoreError unless it is a name or an address
+    """
+    bare = host.removeprefix("[").removesuffix("]") if isinstance(host, str) else ""
+    # No wildcard: where a socket is bound, others must be able to go.
+    if not re.fullmatch(r"[\w.:%-]+", bare):
+        raise StoreError(f"host is {host!r}; expected the name or address of one machine")
+    return bare
 
 
 def numeric_address(host: str) -> str | None:

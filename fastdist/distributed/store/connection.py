@@ -17,6 +17,7 @@ from fastdist.distributed.sockets import (
     has_message,
     make_socket,
     monitor,
+    split_tcp_endpoint,
 )
 
 from .state import Op, Status
@@ -30,6 +31,11 @@ _HANDSHAKE_TRIES = 3
 _RECONNECT_MS, _RECONNECT_MAX_MS = 50, 200
 
 _request_ids = itertools.count(1)
+
+
+def is_name(host: str) -> bool:
+    """Return whether host is a name rather than an address."""
+    return ":" not in host and not host.replace(".", "").isdecimal()
 
 
 class Connection:
@@ -67,6 +73,8 @@ class Connection:
             return  # inproc: there is nothing to prove
         waiter = Waiter(self._events.socket, self._closing)
         failures, state = 0, "nothing answers there"
+        if is_name(split_tcp_endpoint(self.endpoint)[0]):
+            state = "its name has no address, or " + state
         while True:
             event = self._events.try_receive()
             if event is None:

@@ -19,6 +19,7 @@ from .access import (
     choose_source,
     client_security,
     numeric_address,
+    require_host,
     server_security,
 )
 from .connection import Connection
@@ -57,7 +58,9 @@ class TCPStore(Store):
     ) -> None:
         super().__init__(timeout)
         _require_port(port, is_master)
-        self._address = numeric_address(host_name) or host_name
+        self.host = require_host(host_name)
+        # A name that has no address yet is left to libzmq, which asks again each time it tries.
+        self._address = numeric_address(self.host) or self.host
         self._source, self._secret = choose_source(self._address, security, secret)
         self._server: StoreServer | None = None
         self._bell = Doorbell()
@@ -67,7 +70,7 @@ class TCPStore(Store):
         self._lent = 0
         self._watches: set[_ServedWatch] = set()
         self._is_closed = False
-        self.host, self.port = host_name, port
+        self.port = port
         try:
             if is_master:
                 self._host_store(port)

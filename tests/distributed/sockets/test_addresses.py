@@ -33,8 +33,8 @@ def test_loopback_is_reached_from_loopback() -> None:
 
 
 def test_a_host_without_an_address_is_named() -> None:
-    with pytest.raises(FastdistError, match=r"'no-such-host\.invalid'.*FASTDIST_ADDRESS"):
-        local_address_towards("no-such-host.invalid", 4410)
+    with pytest.raises(FastdistError, match=r"'no\.\.name'.*FASTDIST_ADDRESS"):
+        local_address_towards("no..name", 4410)
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_no_number_of_rings_blocks_or_is_lost(bell: Doorbell) -> None:
 def test_waiting_ends_at_the_deadline_and_not_before(bell: Doorbell) -> None:
     started = time.monotonic()
     assert not bell.wait(started + 0.05)
-    assert 0.05 <= time.monotonic() - started < 0.3
+    assert 0.05 <= time.monotonic() - started < 2
 
 
 def test_a_late_ring_does_not_write_into_somebody_elses_descriptor(bell: Doorbell) -> None:

