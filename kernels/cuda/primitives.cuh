@@ -149,8 +149,11 @@ WHOLE(round, rint)
 
 #define LIBRARY(name) \
     UNARY name(T x) { return T(::name(typename Kind<T>::Real(x))); }
-#define LIBRARY_OF_TWO(name) \
-    BINARY name(T a, T b) { return T(::name(typename Kind<T>::Real(a), typename Kind<T>::Real(b))); }
+#define LIBRARY_OF_TWO(name)                       \
+    BINARY name(T a, T b) {                        \
+        typedef typename Kind<T>::Real Real;       \
+        return T(::name(Real(a), Real(b)));        \
+    }
 LIBRARY(sqrt)
 LIBRARY(rsqrt)
 LIBRARY(exp)

@@ -1,6 +1,6 @@
-// Sums over axes. reduce.py puts before this text: memory.cuh, typedefs of In (stored), Sum (added),
-// Total (what Sum stands for), Out (written) and Index (counts elements), and how many axes are KEPT
-// and REDUCED. Integers are added without a sign, for there they may wrap around.
+// Sums over axes. reduce.py puts before this text: memory.cuh, typedefs of In (stored), Sum
+// (added), Total (what Sum stands for), Out (written) and Index (counts elements), and how many
+// axes are KEPT and REDUCED. Integers are added without a sign, for there they may wrap around.
 //
 // A group of `lanes` threads makes one sum: of one index of the kept axes, over one chunk of the
 // reduced elements. Which thread adds what, and in which order sums are joined, follows from the
@@ -22,7 +22,7 @@ __device__ long long offset_of_reduced(long long i, const Task& task) {
     return offset_of<Index, REDUCED>(Index(i), task.reduced_shape, task.reduced_in);
 }
 
-// Four sums at a time, so that four loads are under way; for rounding, too, they are better than one.
+// Four sums at a time, so that four loads are under way; for rounding they are better, too.
 __device__ Sum sum_of_lane(const In* in, const Task& task, long long begin, long long end) {
     Sum partial[4] = {Sum(0), Sum(0), Sum(0), Sum(0)};
     const long long step = task.lanes;
@@ -62,7 +62,7 @@ __device__ Sum join_apart(Sum sum, int lanes, int groups) {
     return of_thread[threadIdx.x];
 }
 
-// blockIdx.x counts blocks of sums, blockIdx.y chunks; out holds the chunks' sums one after another.
+// blockIdx.x counts blocks of sums, blockIdx.y chunks, whose sums lie one after another in out.
 extern "C" __global__ void __launch_bounds__(THREADS)
 sum(const In* in, Out* out, Task task) {
     const int lanes = int(task.lanes), groups = THREADS / lanes;

@@ -3,8 +3,9 @@
 // Fibres switch at barriers alone. The order of a warp's fibres and of the warps is shuffled by a
 // seed, and a warp runs until it waits for others: what a kernel reads without the barrier that it
 // needs was often not written yet, and a test with three seeds sees that. Blocks run one after
-// another, shuffled as well. Shared memory holds a pattern of NaNs when a block begins. A barrier that some threads never reach ends the launch with an error. Stricter
-// than the hardware in one point: who returned does not count as arrived at __syncthreads.
+// another, shuffled as well. Shared memory holds a pattern of NaNs when a block begins. A barrier
+// that some threads never reach ends the launch with an error. Stricter than the hardware in one
+// point: who returned does not count as arrived at __syncthreads.
 #include "fibres.hpp"
 
 #include <setjmp.h>
