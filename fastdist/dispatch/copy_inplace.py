@@ -12,19 +12,19 @@ import numpy as np
 
 from ..backends.backend import backend_of
 from ..core.errors import DTypeError, ShapeError
-from ..graph.accumulate_grad import extra_of
+from ..graph.forward_grad import ForwardADLevel
 from ..graph.modes import modes, tls
 from ..graph.node import Node, next_sequence_number
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
-from ..tensor.tensor import Extra, Tensor, layout_of, wrap
+from ..tensor.tensor import Tensor, layout_of, wrap
 from .broadcast import broadcast_shapes, sum_array_to
 from .constants import as_operand
 from .gradients import cast_array, reduce_recorded
 from .inplace import require_may_change, set_history
 from .op import OPS
 from .promotion import can_cast
-from .tangents import levels_of, set_tangent, tangent_of
+from .tangents import levels_of, set_tangent, tangent_of, value_before
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
@@ -81,7 +81,7 @@ def _write(target: Tensor, src: Tensor) -> None:
     backend_of(where.type).copy_into(target.array, array)
 
 
-def _tangents_after(target: Tensor, src: Tensor) -> list[tuple[Tensor, int]]:
+def _tangents_after(target: Tensor, src: Tensor) -> list[tuple[Tensor, ForwardADLevel]]:
     after = []
     for level in levels_of((target, src)):
         tangent = tangent_of(src, level)
@@ -120,12 +120,13 @@ class CopyBackwards(Node):
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the same as Tensors."""
-        nothing = None if self.edges[0] is None else OPS["mul"].public(g, 0.0).detach()
+        # Not g * 0.0, which is NaN where g is infinite.
+        nothing = None if self.edges[0] is None else OPS["clone"].public(g).detach().zero_()
         passed = None
         if self.edges[1] is not None:
             passed = reduce_recorded(g, self.source)
             if passed is not None and self.source.device is not g.layout.device:
-                passed = passed.to(self.source.device)  # type: ignore[attr-defined]
+                passed = passed.to(self.source.device)
         return nothing, passed
 
 
@@ -178,15 +179,7 @@ def value_of(target: Tensor, others: tuple[Any, ...]) -> Tensor:
     """Return target as it is now: a copy where its Node may keep it, for the memory is about to be
     written over.
     """
-    if not will_record((target, *others), target.layout):
+    special = modes.special and bool(levels_of((target, *others)))
+    if not special and not will_record((target, *others), target.layout):
         return target
-    backend = backend_of(target.layout.device.type)
-    layout = target.layout
-    array = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
-    backend.copy_into(array, target.array)
-    value = wrap(array, layout_of(array, layout.device))
-    value.edge = target.edge
-    if target.extra is not None and target.extra.tangents is not None:
-        value.extra = Extra()
-        extra_of(value).tangents = target.extra.tangents
-    return value
+    return value_before(target)

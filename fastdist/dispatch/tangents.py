@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from .pointwise import PointwiseOp
 
 # Note [Tangents of views]
-# A view's tangent is the same view of its base's tangent. It is made when it is first asked for, so a view also sees
-# the tangent that its base gets later. An in-place op on a view writes into a copy of the base's tangent, which takes
-# the old one's place; views then forget theirs. Tangents themselves are never written over: y = x + 1 has x's very
-# tangent. A dual tensor shares memory with the tensor it was made of, but no tangent: it is a base for this purpose.
+# A view's tangent is the same view of its base's tangent. It is made when it is first asked for, so
+# a view also sees the tangent that its base gets later. An in-place op on a view writes into a copy
+# of the base's tangent, which takes the old one's place; views then forget theirs. Tangents
+# themselves are never written over: y = x + 1 has x's very tangent. A dual tensor shares memory
+# with the tensor it was made of, but no tangent: it is a base for this purpose.
 
 
 class _Limit(threading.local):
@@ -32,7 +33,9 @@ _limit = _Limit()
 
 @contextmanager
 def only_below(level: ForwardADLevel | None) -> Iterator[None]:
-    """Let ops of this thread carry tangents of levels outside of level alone; none at all for None."""
+    """Let ops of this thread carry tangents of levels outside of level alone; none at all for "
+    "None.
+    """
     before = _limit.order
     order = -1 if level is None else level.order
     _limit.order = order if before is None else min(before, order)
@@ -120,7 +123,7 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -
         base, steps = root
         old = tangent_of(base, level)
         whole = _zeros_like(base) if old is None else OPS["clone"].public(old)
-        _view_of(whole, steps).copy_(tangent)  # type: ignore[attr-defined]
+        _view_of(whole, steps).copy_(tangent)
         tensor, tangent = base, whole
     _store(tensor, tangent, level)
     _forget_in_views(tensor, level)
@@ -139,7 +142,7 @@ def _walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
 
 def _zeros_like(tensor: Tensor) -> Tensor:
     zeros: Tensor = OPS["mul"].public(wrap(tensor.array, tensor.layout), 0.0)
-    return zeros.zero_()  # type: ignore[attr-defined, no-any-return]
+    return zeros.zero_()
 
 
 def _forget_in_views(tensor: Tensor, level: ForwardADLevel) -> None:
@@ -157,7 +160,8 @@ def _forget_in_views(tensor: Tensor, level: ForwardADLevel) -> None:
 def below(operand: Any, level: ForwardADLevel) -> Any:
     """Return operand without its tangents of level and deeper.
 
-    What is computed at a level must not see that level's tangents, or it would be differentiated twice.
+    What is computed at a level must not see that level's tangents, or it would be differentiated
+    twice.
     """
     if not isinstance(operand, Tensor) or operand.extra is None or not _levels(operand.extra):
         return operand
@@ -184,8 +188,8 @@ def carry_pointwise(
 ) -> None:
     """Give result the tangents that follow from those of the operands, level by level.
 
-    Note    each is the sum of partial times tangent; `kept` are the operands' values where an in-place op has written
-            over them
+    Note    each is the sum of partial times tangent; `kept` are the operands' values where an
+            in-place op has written over them
     """
     if not op.differentiable or not result.layout.dtype.is_floating_point:
         return
@@ -223,9 +227,11 @@ def _tangent(
 
 
 def value_before(target: Tensor) -> Tensor:
-    """Return a copy of target with its edge and tangents, for an in-place op that needs its old value."""
-    copy = OPS["clone"].public(wrap(target.array, target.layout))
+    """Return a copy of target with its edge and tangents, for an in-place op that needs its old "
+    "value.
+    """
+    copy: Tensor = OPS["clone"].public(wrap(target.array, target.layout))
     copy.edge = target.edge
     for level in levels_of((target,)):
         _store(copy, tangent_of(target, level), level)  # type: ignore[arg-type]
-    return copy  # type: ignore[no-any-return]
+    return copy

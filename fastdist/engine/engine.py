@@ -188,7 +188,7 @@ class Engine:
 
     def _call(self, task: GraphTask, node: Node, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         one = node.num_outputs == 1
-        if one and grads and grads[0] is None:
+        if one and grads and grads[0] is None and not node.accepts_undefined:
             return (None,) * len(node.edges)
         if task.create_graph or modes.special:
             return node.apply_recorded(

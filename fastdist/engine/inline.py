@@ -84,7 +84,10 @@ def run(roots: Sequence[tuple[Any, Any]], shared: dict[Node, int], keep: bool) -
             hooks = node.hooks
             if hooks is not None:
                 g = run_pre_hooks(node, g)
-            grads = node.apply(g, keep)
+            if g is None and not node.accepts_undefined:
+                grads = (None,) * len(node.edges)
+            else:
+                grads = node.apply(g, keep)
             if hooks is not None:
                 grads = run_post_hooks(node, grads, g)
             fresh = node.fresh and hooks is None

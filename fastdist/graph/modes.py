@@ -95,7 +95,7 @@ class no_grad(_GradMode):
         self = super().__new__(cls)
         if function is None:
             return self
-        self.__init__()
+        self.__init__()  # type: ignore[misc]
         return self(function)
 
 
@@ -106,7 +106,7 @@ class enable_grad(_GradMode):
         self = super().__new__(cls)
         if function is None:
             return self
-        self.__init__()
+        self.__init__()  # type: ignore[misc]
         return self(function)
 
 
@@ -131,6 +131,39 @@ class set_grad_enabled(_GradMode):
         @functools.wraps(function)
         def inside(*args: Any, **kwargs: Any) -> Any:
             with set_grad_enabled(mode):
+                return function(*args, **kwargs)
+
+        return inside  # type: ignore[return-value]
+
+
+class inference_mode(_GradMode):
+    """Do not record inside this block, in this thread; inference_mode(False) is an ordinary block.
+
+    Note    results are ordinary tensors, unlike PyTorch's inference tensors: they may be used in
+            recorded work later
+    """
+
+    def __new__(cls, mode: Any = True) -> Any:
+        self = super().__new__(cls)
+        if not callable(mode):
+            return self
+        self.__init__()  # type: ignore[misc]
+        return self(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__()
+        self._mode = mode
+
+    def __enter__(self) -> None:
+        self._previous.append(tls.grad)
+        set_grad_mode(tls.grad and not self._mode)
+
+    def __call__(self, function: F) -> F:
+        mode = self._mode
+
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with inference_mode(mode):
                 return function(*args, **kwargs)
 
         return inside  # type: ignore[return-value]

@@ -1,0 +1,32 @@
+"""The public face of differentiation, under PyTorch's names.
+
+`backward` and `grad` run passes; `Function` adds an op with a gradient of one's own; `forward_ad`
+carries tangents along with the values; `functional` has Jacobians, Hessians and products with them;
+`gradcheck` holds derivatives against differences. What records lives in graph and dispatch, what
+plays back in engine: this room only says it in PyTorch's words.
+"""
+
+from __future__ import annotations
+
+from ..graph.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+from . import forward_ad, function, functional, graph
+from .differentiate import backward, grad
+from .function import Function
+from .gradcheck import GradcheckError, gradcheck, gradgradcheck
+
+__all__ = [
+    "Function",
+    "GradcheckError",
+    "backward",
+    "enable_grad",
+    "forward_ad",
+    "function",
+    "functional",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "inference_mode",
+    "no_grad",
+    "set_grad_enabled",
+]

@@ -1,0 +1,173 @@
+"""Forward mode: dual tensors carry a tangent through every op, within a level.
+
+    with dual_level():
+        y = f(make_dual(x, t))
+        value, jvp = unpack_dual(y)
+
+Levels nest, for derivatives of derivatives, and belong to the process. The levels and tangents
+themselves are graph/forward_grad.py; how ops carry them is dispatch/tangents.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, NamedTuple, TypeVar
+
+from ..core.errors import GraphError, ShapeError
+from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
+from ..graph.accumulate_grad import extra_of
+from ..graph.forward_grad import ForwardADLevel
+from ..ops.movement import view
+from ..tensor.tensor import OWN_TANGENT, Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+Level = int | ForwardADLevel
+
+
+class UnpackedDualTensor(NamedTuple):
+    """A value and its tangent, which is None where there is none."""
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+def enter_dual_level() -> int:
+    """Open a level inside those that are open, and return its index."""
+    return ForwardADLevel.get_next_idx()
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """End the innermost level; its tangents are gone afterwards.
+
+    Raises  RuntimeError if level is another one than the innermost, or none is open
+    """
+    innermost = ForwardADLevel.count() - 1
+    if level is None:
+        level = innermost
+    if level != innermost:
+        raise GraphError(
+            "Trying to exit a forward AD level that was not the last one that was created. This "
+            "is not supported. "
+            f"Given was {level!r}, the last one is {innermost}"
+        )
+    if level < 0:
+        raise GraphError("Dual level must be a positive number. No level is open")
+    ForwardADLevel.release_idx(level)
+
+
+class dual_level:
+    """A block with a level of its own; also a decorator."""
+
+    def __init__(self) -> None:
+        self._levels: list[int] = []
+
+    def __enter__(self) -> int:
+        self._levels.append(enter_dual_level())
+        return self._levels[-1]
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        exit_dual_level(level=self._levels.pop())
+
+    def __call__(self, function: F) -> F:
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with dual_level():
+                return function(*args, **kwargs)
+
+        return inside  # type: ignore[return-value]
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: Level | None = None) -> Tensor:
+    """Return a tensor of the same memory that has tangent at level (None: the innermost).
+
+    Shape   tangent's must be tensor's
+    Raises  RuntimeError without a level, for another shape, or if the tensor has a tangent there;
+            ValueError for a dtype that is not floating
+    """
+    at = _resolve(level)
+    if at is None:
+        raise GraphError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to "
+            "enter_dual_level() first."
+        )
+    for name, given in (("primal", tensor), ("tangent", tangent)):
+        if not (given.layout.dtype.is_floating_point or given.layout.dtype.is_complex):
+            raise ValueError(
+                f"Expected {name} to be floating point or complex, but got: {given.layout.dtype}"
+            )
+    _require_fit(tensor, tangent, at)
+    # A view for the reverse graph; what it gets as a tangent is its own. See Note [Tangents of
+    # views].
+    dual: Tensor = view.general((tensor,), (tensor.layout.shape,))
+    extra_of(dual).tangent_root = OWN_TANGENT
+    for outer in levels_of((tensor,)):
+        if outer is not at:
+            set_tangent(dual, tangent_of(tensor, outer), outer)
+    set_tangent(dual, tangent, at)
+    return dual
+
+
+def unpack_dual(tensor: Tensor, *, level: Level | None = None) -> UnpackedDualTensor:
+    """Return the tensor without its tangent at level (None: the innermost), and that tangent."""
+    at = _resolve(level)
+    if at is None:
+        return UnpackedDualTensor(tensor, None)
+    tangent = tangent_of(tensor, at)
+    return UnpackedDualTensor(tensor if tangent is None else below(tensor, at), tangent)
+
+
+def _resolve(level: Level | None) -> ForwardADLevel | None:
+    if level is None:
+        return ForwardADLevel.current()
+    if isinstance(level, ForwardADLevel):
+        return level
+    return None if level < 0 else ForwardADLevel.get_by_idx(level)
+
+
+def _require_fit(tensor: Tensor, tangent: Tensor, at: ForwardADLevel) -> None:
+    number = at.global_id if at.idx is None else at.idx
+    if tangent_of(tensor, at) is not None:
+        raise GraphError(
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the "
+            "same level "
+            f"{number} is not supported."
+        )
+    if tangent_of(tangent, at) is not None:
+        raise GraphError(
+            "Setting a forward grad that itself has a forward gradient at the same level "
+            f"{number} is not supported."
+        )
+    if tangent.layout.shape != tensor.layout.shape:
+        raise ShapeError(
+            "Trying to set a forward gradient that has a different size than that of the original "
+            "Tensor, this is not "
+            f"supported. Tensor is of size {list(tensor.layout.shape)} while the given forward "
+            "gradient is of size "
+            f"{list(tangent.layout.shape)}."
+        )
+    if (
+        tangent.layout.dtype is not tensor.layout.dtype
+        or tangent.layout.device is not tensor.layout.device
+    ):
+        raise GraphError(
+            f"Expected tangent to be {tensor.layout.dtype.name} on {tensor.layout.device} as the "
+            "primal, but got "
+            f"{tangent.layout.dtype.name} on {tangent.layout.device}"
+        )
+
+
+__all__ = [
+    "UnpackedDualTensor",
+    "dual_level",
+    "enter_dual_level",
+    "exit_dual_level",
+    "make_dual",
+    "unpack_dual",
+]

@@ -1,0 +1,209 @@
+"""Ops of the user's own: a forward, and how its gradient (and tangent) is made."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from ..core.errors import GraphError
+from ..dispatch.inplace import require_may_change, set_history
+from ..dispatch.tangents import below, levels_of, only_below, set_tangent, tangent_of
+from ..graph.modes import modes, no_grad, set_grad_mode, tls
+from ..graph.node import Edge, next_sequence_number
+from ..tensor.storage import storage_of
+from ..tensor.tensor import Tensor, wrap
+from .function_node import FunctionNode
+
+
+class Function:
+    """Base of an op with a forward and a backward of one's own; call it by `apply`.
+
+    `forward(ctx, *inputs)` runs without recording; or, with a `setup_context(ctx, inputs, output)`,
+    `forward(*inputs)`. `backward(ctx, *grad_outputs)` returns one gradient (or None) for each
+    input, `jvp(ctx, *tangents)` one tangent for each output. ctx keeps tensors by
+    save_for_backward, and anything else as attributes.
+    """
+
+    _node_class: ClassVar[type[FunctionNode]]
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the outputs; a subclass says how."""
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Keep what backward needs, where forward takes no ctx."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Return the inputs' gradients; a subclass says how."""
+        raise NotImplementedError(
+            "You must implement the backward method for your custom autograd.Function to use it "
+            "with "
+            "backward mode AD."
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """Return the outputs' tangents; a subclass says how."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with "
+            "forward mode AD."
+        )
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._node_class = type(
+            f"{cls.__name__}Backward",
+            (FunctionNode,),
+            {"function": cls, "__module__": cls.__module__},
+        )
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run forward on args, and record that backward is to be asked for the gradients."""
+        ctx = cls._node_class(args)
+        with no_grad(), only_below(None):
+            if cls.setup_context is Function.setup_context:
+                output = cls.forward(ctx, *args, **kwargs)
+            else:
+                output = cls.forward(*args, **kwargs)
+                cls.setup_context(ctx, args, output)
+        outputs = output if isinstance(output, tuple) else (output,)
+        finished = _record(ctx, args, outputs)
+        if modes.special and (levels := levels_of(args)):
+            _carry_tangents(cls, ctx, args, finished, levels)
+        ctx.end_forward()
+        return tuple(finished) if isinstance(output, tuple) else finished[0]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use "
+            "new-style autograd "
+            f"function with static forward method: call {type(self).__name__}.apply"
+        )
+
+
+def _record(ctx: FunctionNode, args: Sequence[Any], outputs: tuple[Any, ...]) -> list[Any]:
+    dirty = {id(tensor) for tensor in ctx.dirty}
+    _require_dirty_returned(ctx, outputs)
+    records = tls.grad and any(ctx.needs_input_grad)
+    inputs = {id(a) for a in args if isinstance(a, Tensor)}
+    if records:
+        for tensor in ctx.dirty:
+            require_may_change(tensor)
+    for tensor in ctx.dirty:
+        storage_of(tensor).bump()
+    results = [_own(o, id(o) in inputs and id(o) not in dirty) for o in outputs]
+    if not records:
+        return results
+    ctx.seq = next_sequence_number()
+    ctx.num_outputs = len(results)
+    ctx.layout = tuple([o.layout if isinstance(o, Tensor) else None for o in results])
+    for i, result in enumerate(results):
+        if not isinstance(result, Tensor) or id(outputs[i]) in ctx.non_differentiable:
+            continue
+        if result.layout.dtype.is_floating_point:
+            _give_edge(ctx, result, i, id(outputs[i]) in dirty)
+    ctx.keep(results, outputs)
+    return results
+
+
+def _own(output: Any, is_input: bool) -> Any:
+    """Return an output as a tensor that may get an edge: an input that came out unchanged is not "
+    "to be touched.
+    """
+    if not isinstance(output, Tensor) or not is_input:
+        return output
+    alias = wrap(output.array, output.layout)
+    alias.storage = storage_of(output)
+    return alias
+
+
+def _give_edge(ctx: FunctionNode, result: Tensor, i: int, changed: bool) -> None:
+    edge: Any = Edge(ctx, i)
+    if ctx.num_outputs == 1:
+        ctx.layout, edge = result.layout, ctx
+    if not changed:
+        result.edge = edge
+        return
+    if result.extra is not None and result.extra.base is not None:
+        if ctx.num_outputs > 1:
+            raise GraphError(
+                "If your Function modifies views inplace, it must return a single output: "
+                f"{ctx.name()} has {ctx.num_outputs}"
+            )
+        if not ctx.is_first_input(result):
+            raise GraphError(f"{ctx.name()} changes a view in place, which must be its first input")
+    set_history(result, edge)
+
+
+def _require_dirty_returned(ctx: FunctionNode, outputs: tuple[Any, ...]) -> None:
+    returned = {id(output) for output in outputs}
+    if any(id(tensor) not in returned for tensor in ctx.dirty):
+        raise GraphError(
+            "Some elements marked as dirty during the forward method were not returned as output. "
+            "The inputs that are "
+            f"modified inplace must all be outputs of the Function: {ctx.name()}"
+        )
+
+
+def _carry_tangents(
+    cls: type[Function], ctx: FunctionNode, args: Sequence[Any], outputs: list[Any], levels: Any
+) -> None:
+    given = [(level, [tangent_of(a, level) for a in args]) for level in levels]
+    for level, tangents in given:
+        with only_below(level), ctx.giving_tangents():
+            found = cls.jvp(ctx, *tangents)
+        found = found if isinstance(found, tuple) else (found,)
+        if len(found) != len(outputs):
+            raise GraphError(
+                f"{cls.__name__}.jvp returned {len(found)} tangents; expected one for each of "
+                f"{len(outputs)} outputs"
+            )
+        for output, tangent in zip(outputs, found, strict=True):
+            if tangent is not None and isinstance(output, Tensor):
+                set_tangent(output, below(tangent, level), level)
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a backward whose own derivative would be wrong: a second pass through it raises."""
+
+    @functools.wraps(backward)
+    def wrapper(ctx: Any, *grads: Any) -> Any:
+        recording = tls.grad and any(isinstance(g, Tensor) and g.edge is not None for g in grads)
+        set_grad_mode_before = tls.grad
+        set_grad_mode(False)
+        try:
+            found = backward(ctx, *grads)
+        finally:
+            set_grad_mode(set_grad_mode_before)
+        if not recording:
+            return found
+        several = found if isinstance(found, tuple) else (found,)
+        refused = tuple([None if g is None else _Refusal.apply(g, *grads) for g in several])
+        return refused if isinstance(found, tuple) else refused[0]
+
+    return wrapper
+
+
+class _Refusal(Function):
+    """Passes a gradient on, and refuses to be differentiated."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, *grads: Any) -> Tensor:
+        return g
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise GraphError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )
+
+
+__all__ = ["Function", "FunctionNode", "once_differentiable"]

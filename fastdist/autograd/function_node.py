@@ -1,0 +1,241 @@
+"""The Node of a user's Function, which is also the ctx that its forward and backward see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..core.errors import GraphError, ShapeError
+from ..dispatch.gradients import reduce_recorded
+from ..dispatch.node_code import unpack_input
+from ..graph.node import Node, raise_changed, raise_released
+from ..ops.creation import zeros
+from ..tensor.layout import Layout
+from ..tensor.storage import Storage, storage_of
+from ..tensor.tensor import Tensor, layout_of, wrap
+
+if TYPE_CHECKING:
+    from .function import Function
+
+
+class FunctionNode(Node):
+    """What forward, backward and jvp know as ctx.
+
+    Any attribute may be set on it; tensors are better saved by save_for_backward, which notices
+    changes in place and makes no cycles of outputs.
+    """
+
+    function: ClassVar[type[Function]]
+    accepts_undefined: ClassVar[bool] = True
+
+    def __init__(self, args: Sequence[Any]) -> None:
+        self.hooks = None
+        self.seq = 0
+        self.layout: Any = None
+        edges = [a.edge if isinstance(a, Tensor) else None for a in args]
+        self.edges = tuple(edges)
+        self.needs_input_grad = tuple([edge is not None for edge in edges])
+        self._input_layouts = [a.layout if isinstance(a, Tensor) else None for a in args]
+        self.dirty: tuple[Tensor, ...] = ()
+        self.non_differentiable: set[int] = set()
+        self._materialize = True
+        self._saved: list[Any] | None = []
+        self._for_forward: tuple[Tensor | None, ...] = ()
+        self._in_jvp = False
+        self._first = args[0] if args else None
+        # Non-differentiable outputs are kept until forward is over, so that their ids stay theirs.
+        self._held: tuple[Any, ...] = ()
+        self._to_save: tuple[Tensor | None, ...] = ()
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors (inputs, outputs, or others) for backward, as `saved_tensors`."""
+        for tensor in tensors:
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise TypeError(
+                    "save_for_backward can only save variables, but argument "
+                    f"{tensors.index(tensor)} is of type "
+                    f"{type(tensor).__name__}"
+                )
+        self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for jvp, as `saved_tensors`."""
+        self._for_forward = tensors
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say that forward changed these inputs in place; each must be returned."""
+        self.dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say that these outputs have no gradient."""
+        self._held = tensors
+        self.non_differentiable = {id(tensor) for tensor in tensors}
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Choose whether backward sees zeros (True, as at first) or None for undefined "
+        "gradients.
+        """
+        self._materialize = value
+
+    def keep(self, results: Sequence[Any], returned: Sequence[Any]) -> None:
+        """Save for backward what forward asked for, outputs without a cycle."""
+        position = {id(output): i for i, output in enumerate(returned)}
+        self._saved = [self._packed(t, results, position) for t in self._to_save]
+
+    @contextmanager
+    def giving_tangents(self) -> Iterator[None]:
+        """Let `saved_tensors` be what was saved for forward mode."""
+        self._in_jvp = True
+        try:
+            yield
+        finally:
+            self._in_jvp = False
+
+    def end_forward(self) -> None:
+        """Let go of what forward alone needed."""
+        self._to_save = self._for_forward = self._held = self.dirty = ()
+        self._first = None
+
+    def is_first_input(self, tensor: Tensor) -> bool:
+        """Return whether tensor is the first argument of forward."""
+        return tensor is self._first
+
+    def _packed(
+        self, tensor: Tensor | None, results: Sequence[Any], position: dict[int, int]
+    ) -> Any:
+        if tensor is None:
+            return None
+        i = position.get(id(tensor))
+        storage = storage_of(tensor)
+        if i is not None and results[i] is tensor:
+            return _SavedOutput(tensor, storage, i, self)
+        return (tensor, storage.version, tensor.edge)
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What was saved, in order.
+
+        Raises  RuntimeError after a pass without retain_graph, or for a tensor that was changed in
+                place
+        """
+        if self._in_jvp:
+            return self._for_forward or self._to_save
+        if self._saved is None:
+            raise_released(self)
+        assert self._saved is not None
+        return tuple([self._unpacked(saved) for saved in self._saved])
+
+    def _unpacked(self, saved: Any) -> Tensor | None:
+        if saved is None:
+            return None
+        if isinstance(saved, _SavedOutput):
+            return saved.unpack(self)
+        tensor, version, edge = saved
+        return unpack_input(self, tensor, version, edge)
+
+    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return backward's gradients as raw arrays."""
+        arrays = g if self.num_outputs > 1 else (g,)
+        grads = [
+            None if a is None else wrap(a, layout_of(a, layout.device))
+            for a, layout in zip(arrays, self._output_layouts(), strict=True)
+        ]
+        found = self._run(grads, keep)
+        return tuple([None if t is None else t.array for t in found])
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return backward's gradients, recorded as the thread's grad mode says."""
+        return self._run(list(g) if self.num_outputs > 1 else [g], keep)
+
+    def release(self) -> None:
+        """Forget what was saved."""
+        self._saved = None
+
+    def _output_layouts(self) -> tuple[Layout, ...]:
+        return self.layout if self.num_outputs > 1 else (self.layout,)
+
+    def _run(self, grads: list[Any], keep: bool) -> tuple[Tensor | None, ...]:
+        if self._materialize:
+            for i, layout in enumerate(self._output_layouts()):
+                if grads[i] is None and layout is not None:
+                    grads[i] = zeros(layout.shape, dtype=layout.dtype, device=layout.device)
+        found = self.function.backward(self, *grads)
+        if not keep:
+            self.release()
+        return self._checked(found if isinstance(found, tuple) else (found,))
+
+    def _checked(self, found: tuple[Any, ...]) -> tuple[Tensor | None, ...]:
+        expected = len(self.edges)
+        if len(found) > expected and all(g is None for g in found[expected:]):
+            found = found[:expected]
+        if len(found) != expected:
+            raise GraphError(
+                f"function {self.name()} returned an incorrect number of gradients (expected "
+                f"{expected}, got "
+                f"{len(found)})"
+            )
+        return tuple([self._checked_one(i, g) for i, g in enumerate(found)])
+
+    def _checked_one(self, i: int, g: Any) -> Tensor | None:
+        layout = self._input_layouts[i]
+        if g is None:
+            return None
+        if not isinstance(g, Tensor):
+            raise TypeError(
+                f"expected Variable or None (got {type(g).__name__}): gradient {i} of {self.name()}"
+            )
+        if layout is None:
+            raise GraphError(
+                f"function {self.name()} returned a gradient different from None at position "
+                f"{i + 1}, but the "
+                "corresponding forward input was not a Variable"
+            )
+        if self.edges[i] is None:
+            return None
+        if not _expandable(layout.shape, g.layout.shape):
+            raise ShapeError(
+                f"Function {self.name()} returned an invalid gradient at index {i} - got "
+                f"{list(g.layout.shape)} but "
+                f"expected shape compatible with {list(layout.shape)}"
+            )
+        if g.layout.device is not layout.device:
+            raise GraphError(
+                f"Function {self.name()} returned an invalid gradient at index {i} - expected "
+                f"device {layout.device} "
+                f"but got {g.layout.device}"
+            )
+        return reduce_recorded(g, layout)
+
+
+class _SavedOutput:
+    """A saved output: its parts without its edge, since the Node must not hold itself."""
+
+    __slots__ = ("array", "extra", "i", "layout", "records", "storage", "version")
+
+    def __init__(self, tensor: Tensor, storage: Storage, i: int, node: FunctionNode) -> None:
+        self.array, self.layout, self.extra = tensor.array, tensor.layout, tensor.extra
+        self.storage, self.version = storage, storage.version
+        self.i = i
+        self.records = tensor.edge is not None
+
+    def unpack(self, node: FunctionNode) -> Tensor:
+        """Return the output with its Node as edge."""
+        from ..graph.node import Edge
+
+        if self.storage.version != self.version:
+            raise_changed(node, None, self.layout, self.version, self.storage.version)
+        alias = wrap(self.array, self.layout)
+        alias.extra, alias.storage = self.extra, self.storage
+        if self.records:
+            alias.edge = Edge(node, self.i) if node.num_outputs > 1 else node
+        return alias
+
+
+def _expandable(target: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Return whether target broadcasts to shape, so that a gradient of shape can be summed to "
+    "it.
+    """
+    if len(target) > len(shape):
+        return False
+    return all(n in (1, m) for n, m in zip(reversed(target), reversed(shape)))

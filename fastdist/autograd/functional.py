@@ -1,0 +1,307 @@
+"""Derivatives of functions: products with Jacobians and Hessians, and the matrices themselves.
+
+Functions take the arguments of torch.autograd.functional. `vectorize` is accepted where PyTorch has
+it only in the form that changes no value: rows are computed one after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.errors import GraphError
+from ..graph.modes import enable_grad
+from ..ops.creation import zeros, zeros_like
+from ..ops.movement import basic_index
+from ..tensor.tensor import Tensor
+from .differentiate import grad
+from .forward_ad import dual_level, make_dual, unpack_dual
+
+Result = Tensor | tuple[Tensor, ...]
+
+
+def vjp(
+    func: Callable[..., Any],
+    inputs: Result,
+    v: Result | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Result, Result]:
+    """Return func(*inputs) and the product of v with its Jacobian, from one backward pass.
+
+    Raises  RuntimeError for a v of other shapes than the outputs', or none where an output has
+            several elements
+    """
+    with enable_grad():
+        given, single_in = _many(inputs, "inputs")
+        xs = _fresh(given, create_graph)
+        ys, single_out = _many(func(*xs), "outputs")
+        vs = _vector(v, ys, "outputs")
+        found = _grad(ys, xs, vs, create_graph, strict)
+    return _finish(ys, single_out, create_graph), _finish(found, single_in, create_graph)
+
+
+def jvp(
+    func: Callable[..., Any],
+    inputs: Result,
+    v: Result | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Result, Result]:
+    """Return func(*inputs) and the product of its Jacobian with v, in forward mode.
+
+    Raises  RuntimeError for a v of other shapes than the inputs', or none where an input has
+            several elements
+    """
+    with enable_grad(), dual_level():
+        given, _ = _many(inputs, "inputs")
+        xs = _fresh(given, create_graph)
+        vs = _vector(v, xs, "inputs")
+        duals = tuple([make_dual(x, t) for x, t in zip(xs, vs)])
+        ys, single_out = _many(func(*duals), "outputs")
+        pairs = [unpack_dual(y) for y in ys]
+    if strict and any(tangent is None for _, tangent in pairs):
+        raise GraphError("The output of the user-provided function is independent of the input.")
+    tangents = [zeros_like(y) if t is None else t for y, t in pairs]
+    primals = [primal for primal, _ in pairs]
+    return _finish(primals, single_out, create_graph), _finish(tangents, single_out, create_graph)
+
+
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Result,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """Return the Jacobian: for each output and each input a tensor of shape (*output, *input).
+
+    Note    a single output or input gives its tensors without the tuple around
+    Raises  ValueError for a strategy other than reverse-mode and forward-mode
+    """
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise ValueError(
+            'Expected strategy to be either "reverse-mode" or "forward-mode". '
+            "Hint: If your function has more outputs "
+            f'than inputs, "forward-mode" tends to be more performant. Got {strategy!r}'
+        )
+    given, single_in = _many(inputs, "inputs")
+    rows = _forward_jacobian if strategy == "forward-mode" else _reverse_jacobian
+    with enable_grad():
+        found, single_out = rows(func, given, create_graph, strict)
+    if not create_graph:
+        found = [[block.detach() for block in row] for row in found]
+    nested = tuple([row[0] if single_in else tuple(row) for row in found])
+    return nested[0] if single_out else nested
+
+
+def hessian(
+    func: Callable[..., Any],
+    inputs: Result,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """Return the second derivatives of a function with a single number as its value.
+
+    Raises  RuntimeError for another value
+    """
+    _, single_in = _many(inputs, "inputs")
+
+    def first(*xs: Tensor) -> Any:
+        y = _scalar(func(*xs))
+        found = _grad((y,), xs, (None,), True, strict)
+        return found[0] if single_in else tuple(found)
+
+    return jacobian(first, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
+
+
+def hvp(
+    func: Callable[..., Any],
+    inputs: Result,
+    v: Result | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Tensor, Result]:
+    """Return func(*inputs), a single number, and the product of its Hessian with v.
+
+    Note    one backward pass of dual tensors: no second graph is walked
+    """
+    given, single_in = _many(inputs, "inputs")
+    with enable_grad(), dual_level():
+        xs = _fresh(given, create_graph)
+        vs = _vector(v, xs, "inputs")
+        duals = tuple([make_dual(x, t) for x, t in zip(xs, vs)])
+        y = _scalar(func(*duals))
+        first = _grad((y,), duals, (None,), create_graph, strict)
+        value = unpack_dual(y).primal
+        found = [unpack_dual(g).tangent for g in first]
+    products = [zeros_like(x) if t is None else t for x, t in zip(xs, found)]
+    return _finish((value,), True, create_graph), _finish(products, single_in, create_graph)
+
+
+def vhp(
+    func: Callable[..., Any],
+    inputs: Result,
+    v: Result | None = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Tensor, Result]:
+    """Return func(*inputs), a single number, and the product of v with its Hessian, from two "
+    "backward passes.
+    """
+    given, single_in = _many(inputs, "inputs")
+    with enable_grad():
+        xs = _fresh(given, create_graph)
+        vs = _vector(v, xs, "inputs")
+        y = _scalar(func(*xs))
+        first = _grad((y,), xs, (None,), True, strict)
+        found = _grad(first, xs, vs, create_graph, strict)
+    return _finish((y,), True, create_graph), _finish(found, single_in, create_graph)
+
+
+def _reverse_jacobian(
+    func: Callable[..., Any], given: tuple[Tensor, ...], create_graph: bool, strict: bool
+) -> tuple[list[list[Any]], bool]:
+    xs = _fresh(given, create_graph)
+    ys, single = _many(func(*xs), "outputs")
+    blocks = []
+    for y in ys:
+        rows: list[list[Tensor]] = [[] for _ in xs]
+        for i in range(y.numel()):
+            unit = _unit(y, i)
+            for row, g in zip(rows, _grad((y,), xs, (unit,), create_graph, strict, keep=True)):
+                row.append(g)
+        blocks.append([_stacked(row, (*y.shape, *x.shape), x) for row, x in zip(rows, xs)])
+    return blocks, single
+
+
+def _forward_jacobian(
+    func: Callable[..., Any], given: tuple[Tensor, ...], create_graph: bool, strict: bool
+) -> tuple[list[list[Any]], bool]:
+    if create_graph:
+        raise NotImplementedError(
+            'jacobian: `create_graph=True` and `strategy="forward-mode"` are not supported '
+            "together (yet)."
+        )
+    columns: list[list[list[Tensor]]] = []
+    single = True
+    ys: tuple[Tensor, ...] = ()
+    for k, x in enumerate(given):
+        columns.append([])
+        for i in range(x.numel()):
+            vs = tuple([_unit(x, i) if j == k else zeros_like(o) for j, o in enumerate(given)])
+            value, tangent = jvp(func, given, vs, strict=strict)
+            ys, single = _many(value, "outputs")
+            columns[-1].append(list(_many(tangent, "outputs")[0]))
+    blocks = []
+    for j, y in enumerate(ys):
+        row = []
+        for k, x in enumerate(given):
+            flat = _stacked([c[j] for c in columns[k]], (x.numel(), y.numel()), y)
+            row.append(flat.t().reshape(*y.shape, *x.shape))
+        blocks.append(row)
+    return blocks, single
+
+
+def _stacked(rows: Sequence[Tensor], shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """Return rows, one after another, as one tensor of shape, recorded."""
+    total = zeros(len(rows), rows[0].numel() if rows else 0, dtype=like.dtype, device=like.device)
+    if not rows:
+        return total.reshape(shape)
+    for i, row in enumerate(rows):
+        basic_index.public(total, (i,)).copy_(row.reshape(-1))
+    return total.reshape(shape)
+
+
+def _unit(like: Tensor, i: int) -> Tensor:
+    unit = zeros(like.numel(), dtype=like.dtype, device=like.device)
+    basic_index.public(unit, (i,)).fill_(1.0)
+    return unit.reshape(like.shape)
+
+
+def _many(value: Any, what: str) -> tuple[tuple[Tensor, ...], bool]:
+    if isinstance(value, Tensor):
+        return (value,), True
+    if not isinstance(value, tuple) or not all(isinstance(one, Tensor) for one in value):
+        raise TypeError(
+            f"The {what} given to, or by, the user-provided function must be either a Tensor or a "
+            "tuple of Tensors, "
+            f"not {type(value).__name__}"
+        )
+    return value, False
+
+
+def _fresh(given: Sequence[Tensor], create_graph: bool) -> tuple[Tensor, ...]:
+    """Return tensors that a pass can stop at: views of the given ones, or (without create_graph) "
+    "detached ones.
+    """
+    if create_graph:
+        return tuple(
+            [x.view(x.shape) if x.edge is not None else x.detach().requires_grad_() for x in given]
+        )
+    return tuple([x.detach().requires_grad_() for x in given])
+
+
+def _vector(v: Result | None, like: Sequence[Tensor], what: str) -> tuple[Tensor, ...]:
+    if v is None:
+        if len(like) != 1 or like[0].numel() != 1:
+            raise GraphError(
+                "The vector v can only be None if the user-provided function has a single "
+                f"element among its {what}."
+            )
+        return ((like[0] * 0.0 + 1.0).detach(),)
+    vs, _ = _many(v, "v")
+    if len(vs) != len(like):
+        raise GraphError(
+            f"v has {len(vs)} tensors, expected {len(like)}, one for each of the {what}"
+        )
+    for i, (one, of) in enumerate(zip(vs, like)):
+        if one.shape != of.shape:
+            raise GraphError(
+                f"Entry {i} in v has invalid size: should be {tuple(of.shape)} but got "
+                f"{tuple(one.shape)}."
+            )
+    return vs
+
+
+def _scalar(y: Any) -> Tensor:
+    if not isinstance(y, Tensor) or y.numel() != 1:
+        raise GraphError(
+            "The Tensor returned by the given function should contain a single element"
+        )
+    return y
+
+
+def _grad(
+    ys: Sequence[Tensor],
+    xs: Sequence[Tensor],
+    vs: Sequence[Tensor | None],
+    create_graph: bool,
+    strict: bool,
+    keep: bool | None = None,
+) -> tuple[Tensor, ...]:
+    pairs = [(y, v) for y, v in zip(ys, vs) if y.requires_grad]
+    if strict and len(pairs) < len(ys):
+        raise GraphError("The output of the user-provided function is independent of the input.")
+    if not pairs:
+        return tuple([zeros_like(x) for x in xs])
+    found = grad(
+        [y for y, _ in pairs],
+        xs,
+        [v for _, v in pairs],
+        retain_graph=keep or create_graph or None,
+        create_graph=create_graph,
+        allow_unused=True,
+    )
+    if strict and any(g is None for g in found):
+        raise GraphError("The output of the user-provided function is independent of an input.")
+    return tuple([zeros_like(x) if g is None else g for g, x in zip(found, xs)])
+
+
+def _finish(values: Sequence[Tensor], single: bool, create_graph: bool) -> Any:
+    if not create_graph:
+        values = [value.detach() for value in values]
+    return values[0] if single else tuple(values)

@@ -1,0 +1,74 @@
+"""Jacobians and Hessians against their formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from fastdist import Tensor
+from fastdist.autograd import functional
+
+
+def vector() -> Tensor:
+    return fd.tensor([0.5, -1.0, 2.0], dtype=fd.float64)
+
+
+def test_vjp_is_the_vector_times_the_jacobian() -> None:
+    v = fd.tensor([1.0, 2.0, 3.0], dtype=fd.float64)
+    y, found = functional.vjp(lambda x: x.exp(), vector(), v)
+    assert np.allclose(y.numpy(), np.exp(vector().numpy()))
+    assert np.allclose(found.numpy(), v.numpy() * np.exp(vector().numpy()))
+
+
+def test_jvp_is_the_jacobian_times_the_vector_of_several_inputs() -> None:
+    a, b = vector(), vector()
+    v = (fd.ones(3, dtype=fd.float64), fd.zeros(3, dtype=fd.float64))
+    _, found = functional.jvp(lambda x, y: (x * y, y), (a, b), v)
+    assert np.allclose(found[0].numpy(), b.numpy()) and found[1].tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize("strategy", ["reverse-mode", "forward-mode"])
+def test_jacobian_has_the_shape_of_output_then_input(strategy: str) -> None:
+    w = fd.tensor(np.arange(6.0).reshape(2, 3))
+    found = functional.jacobian(lambda x: w @ x.view(3, 1), vector(), strategy=strategy)
+    assert tuple(found.shape) == (2, 1, 3)
+    assert np.allclose(found.numpy().reshape(2, 3), w.numpy())
+
+
+def test_jacobian_of_tuples_is_nested_by_output_and_input() -> None:
+    found = functional.jacobian(lambda x, y: (x * y, x.sum()), (vector(), vector()))
+    assert np.allclose(found[0][1].numpy(), np.diag(vector().numpy()))
+    assert found[1][0].tolist() == [1.0, 1.0, 1.0] and found[1][1].tolist() == [0.0] * 3
+
+
+def test_jacobian_with_create_graph_can_be_differentiated() -> None:
+    x = vector().requires_grad_()
+    functional.jacobian(lambda x: x * x * x, x, create_graph=True).sum().backward()
+    assert np.allclose(x.grad.numpy(), 6 * vector().numpy())
+
+
+def test_hessian_is_the_matrix_of_second_derivatives() -> None:
+    found = functional.hessian(lambda x: (x * x * x).sum(), vector())
+    assert np.allclose(found.numpy(), np.diag(6 * vector().numpy()))
+
+
+def test_hvp_and_vhp_agree_on_a_symmetric_hessian() -> None:
+    v = fd.tensor([1.0, 2.0, 3.0], dtype=fd.float64)
+
+    def function(x: Tensor) -> Tensor:
+        return (x.exp() * x.sum()).sum()
+
+    value, forward = functional.hvp(function, vector(), v)
+    again, backward = functional.vhp(function, vector(), v)
+    assert value.item() == again.item() and np.allclose(forward.numpy(), backward.numpy())
+
+
+def test_strict_refuses_an_output_that_ignores_its_input() -> None:
+    with pytest.raises(RuntimeError, match="independent of the input"):
+        functional.vjp(lambda x: fd.ones(1), vector(), fd.ones(1), strict=True)
+
+
+def test_vector_of_another_shape_is_refused() -> None:
+    with pytest.raises(RuntimeError, match=r"^Entry 0 in v has invalid size: should be \(3,\)"):
+        functional.vjp(lambda x: x * 2.0, vector(), fd.ones(2))
