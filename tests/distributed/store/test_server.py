@@ -1,0 +1,118 @@
+"""What rubbish, silence and strangers on its port do to the served store: nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+import zmq
+
+from fastdist.core.errors import StoreError
+from fastdist.distributed.sockets import NoSecurity, connect, make_socket, tcp_endpoint
+from fastdist.distributed.store import TCPStore, host_store
+from fastdist.distributed.store.access import client_security
+from fastdist.distributed.store.state import Op, Status, StoreState
+from fastdist.distributed.store.wire import Question, pack_question, unpack_reply
+
+
+@pytest.fixture
+def served() -> Iterator[TCPStore]:
+    store, _ = host_store(timeout=10)
+    yield store
+    store.close()
+
+
+def assert_serves(store: TCPStore) -> None:
+    with TCPStore("127.0.0.1", store.port, timeout=10, secret=store.job_secret) as client:
+        client.set("alive", "yes")
+        assert client.get("alive") == b"yes"
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL" + b"\0" * 60,
+        b"\xff" * 1000,
+        b"\0" * 1000,
+        b"\1\0",
+        os.urandom(4096),
+        b"",
+    ],
+    ids=["http", "null-greeting", "ones", "zeros", "zmtp1", "random", "silence"],
+)
+def test_rubbish_on_the_port_leaves_the_store_serving(served: TCPStore, rubbish: bytes) -> None:
+    peers = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(20)]
+    for peer in peers:
+        peer.sendall(rubbish)
+    assert_serves(served)
+    for peer in peers:
+        peer.close()
+    assert_serves(served)
+    assert served.num_keys() == 1
+
+
+def test_half_open_connections_are_closed_by_the_store(served: TCPStore) -> None:
+    peers = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(50)]
+    assert_serves(served)
+    for peer in peers:
+        peer.settimeout(15)
+        # libzmq says its greeting, hears none for HANDSHAKE_IVL, and hangs up.
+        while peer.recv(4096):
+            pass
+        peer.close()
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [b""],
+        [b"short"],
+        [os.urandom(18)],
+        [pack_question(Question(Op.SET, 1, 1.0, []))[0].replace(b"\1\1", b"\7\1", 1)],
+        [pack_question(Question(Op.SET, 1, 1.0, []))[0].replace(b"\1\1", b"\1\x63", 1)],
+        pack_question(Question(Op.SET, 7, 1.0, [b"key without value"])),
+        pack_question(Question(Op.ADD, 7, 1.0, [b"key"])),
+        pack_question(Question(Op.JOIN, 7, 1.0, [b"group", b"x", b"y", b"z"])),
+        pack_question(Question(Op.NUM_KEYS, 7, 1.0, [])) + [b"more"] * 70_000,
+    ],
+)
+def test_a_member_that_sends_rubbish_is_told_so(served: TCPStore, frames: list[bytes]) -> None:
+    lane = make_socket(zmq.DEALER, "a member that sends rubbish")
+    endpoint = tcp_endpoint("127.0.0.1", served.port)
+    connect(lane, endpoint, client_security(served.job_secret), peer="store")
+    lane.set(zmq.SNDTIMEO, 10_000)
+    lane.set(zmq.RCVTIMEO, 10_000)
+    lane.send_multipart(frames)
+    assert unpack_reply(lane.recv_multipart()).status is Status.REFUSED
+    lane.close()
+    assert_serves(served)
+
+
+def test_plain_strangers_do_not_stop_a_store_that_wants_no_proof() -> None:
+    store, port = host_store(security="none")
+    with store:
+        stranger = make_socket(zmq.DEALER, "stranger")
+        connect(stranger, tcp_endpoint("127.0.0.1", port), NoSecurity())
+        stranger.set(zmq.SNDTIMEO, 10_000)
+        for _ in range(100):
+            stranger.send_multipart([b"", os.urandom(20), b"x"])
+        with TCPStore("127.0.0.1", port, security="none", timeout=10) as client:
+            client.set("key", "value")
+        stranger.close()
+
+
+def test_a_mistake_of_ours_ends_the_service_and_is_told_to_all(
+    served: TCPStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_down(*_: object) -> None:
+        raise RuntimeError("a mistake of ours")
+
+    with TCPStore("127.0.0.1", served.port, timeout=10) as client:
+        monkeypatch.setattr(StoreState, "submit", break_down)
+        with pytest.raises(StoreError, match="is lost"):
+            client.set("key", "value")
+    with pytest.raises(StoreError, match=r"ended by a mistake: RuntimeError\('a mistake of ours'"):
+        served.close()
