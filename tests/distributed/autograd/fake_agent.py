@@ -1,0 +1,66 @@
+"""An agent that notes what it is asked to send, and fails where a test wants it to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from fastdist.core.errors import RpcError
+from fastdist.core.future import Future
+from fastdist.distributed.rpc import agent as agents
+
+
+class FakeAgent:
+    """Stands where the process's agent stands; every message is answered at once with None."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, int, Mapping[str, Any], int]] = []
+        self.tensors: list[Sequence[Any]] = []
+        self.raises_for: set[int] = set()
+        self.fails_for: set[int] = set()
+        self.unanswered = False
+        self.futures: list[Future[Any]] = []
+        self.when_sent: Callable[[int], None] = lambda worker_id: None
+
+    def send(
+        self,
+        worker_id: int,
+        message_type: int,
+        tensors: Sequence[Any] = (),
+        metadata: Mapping[str, Any] | None = None,
+        timeout_s: float = 0.0,
+        retries: int = 0,
+    ) -> Future[Any]:
+        self.when_sent(worker_id)
+        if worker_id in self.raises_for:
+            raise RpcError(f"worker {worker_id} cannot be reached")
+        self.sent.append((worker_id, message_type, metadata or {}, retries))
+        self.tensors.append(tensors)
+        future: Future[Any] = Future()
+        self.futures.append(future)
+        if worker_id in self.fails_for:
+            future.set_exception(RpcError(f"worker {worker_id} did not answer"))
+        elif not self.unanswered:
+            future.set_result(None)
+        return future
+
+    def is_dead(self, worker_id: int) -> bool:
+        return False
+
+    def get_rpc_timeout(self) -> float:
+        return 0.0
+
+    def submit_uncounted(self, function: Callable[..., object], *arguments: object) -> bool:
+        return False
+
+
+@contextmanager
+def fake_agent() -> Iterator[FakeAgent]:
+    """Be a process whose agent is a fake one."""
+    fake = FakeAgent()
+    agents.set_current_agent(fake)  # type: ignore[arg-type]
+    try:
+        yield fake
+    finally:
+        agents.set_current_agent(None)

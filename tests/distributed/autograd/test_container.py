@@ -1,0 +1,346 @@
+"""The claim: contexts and ids of one worker are kept as PyTorch's container keeps them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import fastdist.distributed.autograd as da
+from fastdist.core.errors import ContextError, ContextReleasedError
+from fastdist.distributed.autograd import container as containers
+from fastdist.distributed.rpc.message_types import MessageType
+from tests.distributed.autograd.fake_agent import fake_agent
+
+MASK = (1 << 48) - 1
+
+
+@pytest.fixture
+def container() -> Iterator[containers.DistAutogradContainer]:
+    yield da._init(3)
+    containers.clear_current_context_id()
+    containers.stop()
+
+
+def in_thread(function: Callable[[], Any]) -> Any:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result(10)
+
+
+@pytest.mark.seed("C1", "C14")
+def test_context_ids_hold_the_worker_id_above_a_counter(container: Any) -> None:
+    with da.context() as first:
+        pass
+    with da.context() as second:
+        assert first >> 48 == second >> 48 == 3
+        assert (second & MASK) == (first & MASK) + 1
+
+
+@pytest.mark.seed("C2")
+@pytest.mark.parametrize("worker_id", [-1, 65536])
+def test_worker_ids_outside_of_16_bits_are_refused(worker_id: int) -> None:
+    with pytest.raises(ContextError, match=r"^worker_id needs to be in the range \[0, 65535\]"):
+        da._init(worker_id)
+
+
+@pytest.mark.seed("C2")
+def test_the_largest_worker_id_works() -> None:
+    try:
+        assert da._init(65535).max_id == (65535 << 48) | MASK
+    finally:
+        containers.stop()
+
+
+@pytest.mark.seed("C3")
+def test_the_id_of_no_context_is_minus_one(container: Any) -> None:
+    assert da.current_context_id() == -1
+
+
+@pytest.mark.seed("C4")
+def test_each_thread_has_a_context_of_its_own(container: Any) -> None:
+    with da.context():
+        assert in_thread(da.current_context_id) == -1
+
+
+@pytest.mark.seed("C5")
+def test_all_threads_get_the_same_container() -> None:
+    together = threading.Barrier(8)
+
+    def ask() -> int:
+        together.wait(10)
+        return id(da._init(1))
+
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            assert len({f.result(10) for f in [pool.submit(ask) for _ in range(8)]}) == 1
+    finally:
+        containers.stop()
+
+
+@pytest.mark.seed("C6")
+def test_init_again_is_nothing_for_the_same_id_and_an_error_for_another(container: Any) -> None:
+    assert da._init(3) is container
+    with pytest.raises(
+        ContextError,
+        match=r"^Container is already initialized with worker_id: 3, cannot initialize with "
+        r"different worker_id: 4",
+    ):
+        da._init(4)
+
+
+@pytest.mark.seed("C7", "C27")
+def test_both_counters_start_at_the_worker_id(container: Any) -> None:
+    with da.context() as context_id:
+        assert context_id == container.new_autograd_message_id() == 3 << 48
+    assert da._get_max_id() == (3 << 48) | MASK
+
+
+@pytest.mark.seed("C8")
+def test_a_context_before_init_is_an_error() -> None:
+    expected = r"^Need to initialize distributed autograd using torch.distributed.autograd.init\(\)"
+    with pytest.raises(ContextError, match=expected), da.context():
+        pass
+
+
+@pytest.mark.seed("C9")
+def test_shards_are_a_power_of_two_and_twice_the_hardware_threads(container: Any) -> None:
+    count = da._num_shards()
+    assert count & (count - 1) == 0 and 2 * (os.cpu_count() or 64) <= count
+
+
+@pytest.mark.seed("C9")
+@pytest.mark.parametrize(("threads", "shards"), [(None, 128), (1, 2), (3, 8), (4, 8), (5, 16)])
+def test_the_number_of_shards_follows_the_hardware_threads(
+    monkeypatch: pytest.MonkeyPatch, threads: int | None, shards: int
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: threads)
+    assert containers.number_of_shards() == shards
+
+
+@pytest.mark.seed("C10")
+def test_the_low_bits_of_an_id_choose_its_shard(container: Any) -> None:
+    for _ in range(2 * da._num_shards()):
+        with da.context() as context_id:
+            shard = container._shards[context_id & (da._num_shards() - 1)]
+            assert context_id in shard.contexts
+
+
+@pytest.mark.seed("C10", "C29")
+def test_many_threads_open_and_release_contexts_at_once(container: Any) -> None:
+    def work() -> None:
+        for _ in range(200):
+            with da.context() as context_id:
+                assert da._retrieve_context(context_id)._context_id() == context_id
+
+    with ThreadPoolExecutor(8) as pool:
+        for future in [pool.submit(work) for _ in range(8)]:
+            future.result(30)
+    assert da._get_debug_info()["num_autograd_contexts"] == 0
+
+
+@pytest.mark.seed("C11")
+def test_message_ids_of_many_threads_are_unique_and_this_workers(container: Any) -> None:
+    def take() -> list[int]:
+        return [container.new_autograd_message_id() for _ in range(1250)]
+
+    with ThreadPoolExecutor(8) as pool:
+        ids = [i for f in [pool.submit(take) for _ in range(8)] for i in f.result(30)]
+    assert len(set(ids)) == 10_000 and {i >> 48 for i in ids} == {3}
+
+
+@pytest.mark.seed("C7", "C11", "C14")
+def test_ids_do_not_spill_into_the_next_workers(
+    container: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    container.max_id = container.new_autograd_message_id() + 1
+    with pytest.raises(AssertionError, match="used up"):
+        container.new_autograd_message_id()
+    da._new_context()
+    containers.clear_current_context_id()
+    with pytest.raises(AssertionError, match="used up"):
+        da._new_context()
+
+
+@pytest.mark.seed("C12")
+def test_an_unknown_context_is_made_and_a_known_one_found(container: Any) -> None:
+    first = container.get_or_create_context(5 << 48)
+    assert container.get_or_create_context(5 << 48) is first
+    assert container.number_of_contexts() == 1
+
+
+@pytest.mark.seed("C12")
+def test_a_late_message_does_not_bring_a_released_context_back(container: Any) -> None:
+    container.get_or_create_context(5 << 48)
+    container.release_context(5 << 48)
+    with pytest.raises(ContextReleasedError, match=r"^Could not find autograd context with id: "):
+        container.get_or_create_context(5 << 48)
+
+
+def test_a_tombstone_goes_when_its_time_is_over(
+    container: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(containers, "TOMBSTONE_S", -1.0)
+    shards = da._num_shards()
+    for counter in range(3):
+        container.get_or_create_context(counter * shards)
+        container.release_context(counter * shards)
+    assert len(container._shards[0].released) == 1
+
+
+@pytest.mark.seed("C13")
+def test_contexts_do_not_nest(container: Any) -> None:
+    with (
+        da.context(),
+        pytest.raises(ContextError, match=r"^Already have an autograd context id for this thread"),
+        da.context(),
+    ):
+        pass
+
+
+@pytest.mark.seed("C15")
+def test_a_thread_has_a_valid_context_inside_the_block_alone(container: Any) -> None:
+    with da.context():
+        assert container.has_valid_context()
+    assert not container.has_valid_context()
+
+
+@pytest.mark.seed("C16")
+def test_the_current_context_outside_of_any_says_how_to_open_one(container: Any) -> None:
+    with pytest.raises(
+        ContextError,
+        match=r"^Current thread doesn't have a valid autograd context. Please wrap your code "
+        r"using: `with torch.distributed.autograd.context\(\) as context_id`",
+    ):
+        da._current_context()
+
+
+@pytest.mark.seed("C17")
+def test_a_context_released_by_another_thread_is_missed(container: Any) -> None:
+    with da.context() as context_id:
+        in_thread(lambda: da._release_context(context_id))
+        with pytest.raises(
+            ContextError,
+            match=r"^Couldn't find autograd context data for current autograd context id",
+        ):
+            da._current_context()
+
+
+@pytest.mark.seed("C18", "C26")
+@pytest.mark.parametrize(
+    "ask",
+    [
+        da._release_context,
+        da._retrieve_context,
+        da._is_valid_context,
+        da.get_gradients,
+        lambda context_id: da.backward(context_id, []),
+    ],
+)
+def test_an_unknown_context_is_an_error_that_names_it(
+    container: Any, ask: Callable[[int], object]
+) -> None:
+    with pytest.raises(ContextError, match=r"^Could not find autograd context with id: 77"):
+        ask(77)
+
+
+@pytest.mark.seed("C19")
+def test_a_second_release_if_present_is_harmless(container: Any) -> None:
+    container.get_or_create_context(9)
+    container.release_context_if_present(9)
+    container.release_context_if_present(9)
+    assert container.number_of_contexts() == 0
+
+
+@pytest.mark.seed("C20")
+def test_a_release_forgets_first_and_asks_others_without_a_lock(container: Any) -> None:
+    with fake_agent() as agent:
+        context = container.get_or_create_context(9)
+        context.add_known_worker(1)
+        shard = container._shards[9 & (da._num_shards() - 1)]
+        seen: list[tuple[bool, bool]] = []
+        agent.when_sent = lambda _: seen.append((shard.lock.locked(), 9 in shard.contexts))
+        container.release_context(9)
+    assert seen == [(False, False)]
+
+
+@pytest.mark.seed("C21")
+def test_releasing_the_current_context_frees_the_thread(container: Any) -> None:
+    with da.context() as context_id:
+        da._release_context(context_id)
+        assert da.current_context_id() == -1
+        with da.context():
+            pass
+
+
+@pytest.mark.seed("C21")
+def test_a_thread_is_free_after_rpc_was_shut_down_inside_of_its_context() -> None:
+    da._init(3)
+    with da.context():
+        containers.stop()
+    assert da.current_context_id() == -1
+
+
+@pytest.mark.seed("C22")
+def test_clean_up_goes_to_every_known_worker_with_20_retries(container: Any) -> None:
+    with fake_agent() as agent:
+        context = container.get_or_create_context(9)
+        context.add_known_workers({1, 2})
+        container.release_context(9)
+    expected = MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ
+    assert sorted(agent.sent) == [(i, expected, {"context_id": 9}, 20) for i in (1, 2)]
+
+
+@pytest.mark.seed("C23")
+def test_a_release_without_an_agent_is_logged_and_harmless(
+    container: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    container.get_or_create_context(9).add_known_worker(1)
+    container.release_context(9)
+    assert "no RPC agent: context 9 is not released on workers [1]" in caplog.text
+
+
+@pytest.mark.seed("C24")
+def test_a_failed_clean_up_is_logged(container: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with fake_agent() as agent:
+        agent.fails_for = {1}
+        container.get_or_create_context(9).add_known_worker(1)
+        container.release_context(9)
+    assert "Could not release Dist Autograd Context on node 1: worker 1 did not" in caplog.text
+
+
+@pytest.mark.seed("C25")
+def test_one_worker_that_cannot_be_asked_does_not_keep_others_from_it(container: Any) -> None:
+    with fake_agent() as agent:
+        agent.raises_for = {1}
+        container.get_or_create_context(9).add_known_workers({0, 1, 2})
+        container.release_context(9)
+    assert sorted(worker_id for worker_id, *_ in agent.sent) == [0, 2]
+
+
+@pytest.mark.seed("C28")
+def test_the_current_id_can_be_forced_set_once_and_cleared(container: Any) -> None:
+    containers.force_current_context_id(7)
+    containers.force_current_context_id(8)
+    assert da.current_context_id() == 8
+    with pytest.raises(AssertionError, match=r"^Already have an autograd context id for this"):
+        containers.set_current_context_id(9)
+    containers.clear_current_context_id()
+    assert da.current_context_id() == -1
+    containers.set_current_context_id(9)
+    assert da.current_context_id() == 9
+
+
+@pytest.mark.seed("C29", "E1")
+def test_debug_information_counts_contexts_of_all_shards(container: Any) -> None:
+    for context_id in range(100):
+        container.get_or_create_context(context_id)
+    assert da._get_debug_info() == {"num_current_backward_passes": 0, "num_autograd_contexts": 100}
+    for context_id in range(100):
+        container.release_context(context_id)
