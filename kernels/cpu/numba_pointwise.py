@@ -90,6 +90,7 @@ _FLOATING: Final = {
 }
 
 
+_SHORT_POWERS: Final = {-1.0: "{T}(1) / {0}", -2.0: "{T}(1) / ({0} * {0})"}
 _QUICK: Final = ("div", "reciprocal", "sqrt", "rsqrt", "copysign", "signbit")
 # Elements a thread: entering the pool costs 3 us, the time of 30000 float32 additions or of 10000
 # exponentials on one core (AMD EPYC, Zen 4; add pays from 1e5 elements, tanh from 2e4).
@@ -239,11 +240,18 @@ class _Source:
                 self._text[node], self._is_bool[node] = f"c{number}", False
             elif isinstance(node, Call):
                 gives_bool = PRIMITIVES[node.primitive].result == "bool"
-                text = self._table[node.primitive].format(*self._arguments(node), T=self._value)
+                text = self._template(node).format(*self._arguments(node), T=self._value)
                 self._text[node], self._is_bool[node] = f"t{number}", gives_bool
                 # The cast keeps Numba from widening small integers.
                 lines.append(f"t{number} = {text if gives_bool else f'{self._value}({text})'}")
         return lines
+
+    def _template(self, node: Call) -> str:
+        if node.primitive == "pow" and isinstance(node.args[1], Literal):
+            # libm's pow is a call of 10 ns a number; fold has seen to the other short ones.
+            quick = _SHORT_POWERS.get(float(node.args[1].value))
+            return quick or self._table["pow"]
+        return self._table[node.primitive]
 
     def _arguments(self, node: Call) -> list[str]:
         logical = node.primitive.startswith("logical")

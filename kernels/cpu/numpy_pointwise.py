@@ -27,7 +27,7 @@ _HALF: Final = np.dtype(np.float16)
 
 
 def fold(tree: Node) -> Node:
-    """Return tree with calls of literals worked out, and pow by 2 and 3 as products."""
+    """Return tree with calls of literals worked out, and short powers as products and roots."""
     made: dict[Node, Node] = {}
     for node in walk(tree):
         made[node] = node
@@ -37,10 +37,17 @@ def fold(tree: Node) -> Node:
         made[node] = Call(node.primitive, args)
         if all(isinstance(arg, Literal) for arg in args):
             made[node] = _worked_out(node.primitive, args)
-        elif node.primitive == "pow" and isinstance(args[1], Literal) and args[1].value in (2, 3):
-            square = Call("square", (args[0],))
-            made[node] = square if args[1].value == 2 else Call("mul", (square, args[0]))
+        elif node.primitive == "pow" and isinstance(args[1], Literal):
+            made[node] = _short_power(args[0], float(args[1].value)) or made[node]
     return made[tree]
+
+
+def _short_power(x: Node, exponent: float) -> Node | None:
+    # PyTorch's choice too: the square root of -inf is NaN, pow(-inf, 0.5) would be inf.
+    square = Call("square", (x,))
+    if exponent == 3:
+        return Call("mul", (square, x))
+    return {2: square, 0.5: Call("sqrt", (x,)), -0.5: Call("rsqrt", (x,))}.get(exponent)
 
 
 def _worked_out(primitive: str, args: Iterable[Any]) -> Node:

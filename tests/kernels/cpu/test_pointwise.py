@@ -125,6 +125,7 @@ def test_float16_computes_in_float32_and_rounds_once() -> None:
         ("where(isnan(x), T(7), floor(x) + ceil(x) + trunc(x) + round(x))", "float32"),
         ("copysign(minimum(x, y), maximum(x, y))", "float64"),
         ("sign(x) + rsqrt(y) - reciprocal(x)", "float32"),
+        ("pow(x, T(-2)) + pow(y, T(-1)) * pow(x, T(3)) + pow(y, T(0.5))", "float64"),
         ("floor_divide(x, y) * T(3) + remainder(x, y)", "float32"),
         ("fmod(x, y) + hypot(x, y) * atan2(x, y)", "float64"),
     ],
