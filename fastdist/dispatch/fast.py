@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from .pointwise import PointwiseOp
 
 
+def concerns_nobody(input: Tensor, other: Tensor) -> bool:
+    """Return whether what makes modes special, an open forward level, is nothing to these two."""
+    return not modes.tracers and input.extra is None and other.extra is None
+
+
 def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return op as a function of two operands, and the same with the operands swapped (for
     `__radd__` and kin).
@@ -44,7 +49,11 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
         nonlocal Tiny, General, Plain
         if other.__class__ in NUMBERS and input.__class__ in PLAIN:
             other = constant(other, input)
-        if input.__class__ in PLAIN and other.__class__ in PLAIN and not modes.special:
+        if (
+            input.__class__ in PLAIN
+            and other.__class__ in PLAIN
+            and (not modes.special or concerns_nobody(input, other))
+        ):
             layout = a_layout = input.layout
             b_layout = other.layout
             if a_layout is not b_layout:
@@ -101,7 +110,11 @@ def _comparison(
     def fast(input, other):  # type: ignore[no-untyped-def]
         if other.__class__ in NUMBERS and input.__class__ in PLAIN:
             other = constant(other, input)
-        if input.__class__ in PLAIN and other.__class__ in PLAIN and not modes.special:
+        if (
+            input.__class__ in PLAIN
+            and other.__class__ in PLAIN
+            and (not modes.special or concerns_nobody(input, other))
+        ):
             layout = input.layout
             if layout is other.layout and layout.tiny and gives_bool:
                 plan = layout.plans.get(gives_bool)
@@ -136,7 +149,7 @@ def unary(op: PointwiseOp, loop: PointwiseKernel) -> Callable[..., Any]:
 
     def fast(input):  # type: ignore[no-untyped-def]
         nonlocal Tiny, Plain
-        if input.__class__ in PLAIN and not modes.special:
+        if input.__class__ in PLAIN and (not modes.special or concerns_nobody(input, input)):
             layout = input.layout
             if layout.plain:
                 out = Tensor()
@@ -169,7 +182,7 @@ def _test(op: PointwiseOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
     general_path = op.general
 
     def fast(input):  # type: ignore[no-untyped-def]
-        if input.__class__ in PLAIN and not modes.special:
+        if input.__class__ in PLAIN and (not modes.special or concerns_nobody(input, input)):
             layout = input.layout
             if layout.tiny:
                 plan = layout.plans.get(True)

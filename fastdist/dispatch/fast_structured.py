@@ -19,6 +19,7 @@ from ..graph.node import next_sequence_number as next_seq
 from ..kernels.cpu.silence import silent
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
+from .fast import concerns_nobody
 from .node_code import unpack_input
 from .op import PLAIN
 from .structured import StructuredOp
@@ -75,7 +76,11 @@ def fast_matmul(op: StructuredOp) -> Callable[..., Any]:
     MatmulBackward0.op = op
 
     def matmul(input, other):  # type: ignore[no-untyped-def]
-        if input.__class__ in PLAIN and other.__class__ in PLAIN and not modes.special:
+        if (
+            input.__class__ in PLAIN
+            and other.__class__ in PLAIN
+            and (not modes.special or concerns_nobody(input, other))
+        ):
             a_layout = input.layout
             layout = a_layout.products.get(other.layout)
             if layout is None:
@@ -164,7 +169,7 @@ def fast_sum(op: StructuredOp, general: Callable[..., Any]) -> Callable[..., Any
         if (
             dim is None
             and input.__class__ in PLAIN
-            and not modes.special
+            and (not modes.special or concerns_nobody(input, input))
             and dtype is None
             and out is None
             and not keepdim

@@ -15,14 +15,15 @@ class _Modes:
     """Read by every op on its shortest path, so attributes of one slotted object: 6 ns each.
 
     `special` counts what sends ops the general way (a tracer, open forward levels, mirrors of
-    remote levels); `grad_off` counts threads in which grad mode is off: only when it is not zero is
-    the thread's own flag read.
+    remote levels), `tracers` those of them that see every op; `grad_off` counts threads in which
+    grad mode is off: only when it is not zero is the thread's own flag read.
     """
 
-    __slots__ = ("grad_off", "special")
+    __slots__ = ("grad_off", "special", "tracers")
 
     def __init__(self) -> None:
         self.special = 0
+        self.tracers = 0
         self.grad_off = 0
 
 
