@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from fastdist.core.errors import DeviceError, ShapeError
+from fastdist.core.errors import ShapeError
 from fastdist.kernels.cpu.silence import silent
 
 from .backend import Backend
+from .find_kernel import find_kernel
 
 if TYPE_CHECKING:
     from fastdist.core.scalar import Body
@@ -143,7 +144,7 @@ class CpuBackend:
     def kernel(self, name: str) -> Callable[..., None]:
         found = self._kernels.get(name)
         if found is None:
-            found = self._kernels[name] = find_kernel(name)
+            found = self._kernels[name] = find_kernel("cpu", name)
         return found
 
     def current_stream(self, index: int | None = None) -> CpuStream:
@@ -175,25 +176,6 @@ def expanded_strides(array: Any, shape: Sequence[int]) -> list[int]:
             f"expand: an array of shape {array.shape} cannot be seen as {tuple(shape)}"
         )
     return strides
-
-
-def find_kernel(name: str) -> Callable[..., None]:
-    """Return the function `module.function` of fastdist.kernels.cpu.
-
-    Raises  DeviceError if there is none of that name
-    """
-    module_name, _, function_name = name.partition(".")
-    path = f"fastdist.kernels.cpu.{module_name}"
-    try:
-        module = import_module(path)
-    except ModuleNotFoundError as error:
-        if error.name != path:
-            raise
-        raise DeviceError(f"no kernel {name!r} for the CPU: there is no module {path}") from None
-    function: Callable[..., None] | None = getattr(module, function_name, None)
-    if function is None:
-        raise DeviceError(f"no kernel {name!r} for the CPU: {path} has no {function_name!r}")
-    return function
 
 
 def load() -> Backend:

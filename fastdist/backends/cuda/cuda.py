@@ -6,7 +6,6 @@ import atexit
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from fastdist.core.errors import DeviceError
 from fastdist.core.scalar import parse
 
+from ..find_kernel import find_kernel
 from .library import cupy, device_errors
 from .memory import Allocator, hold_for
 from .stream import CudaStream
@@ -108,7 +108,7 @@ class CudaBackend:
     def kernel(self, name: str) -> Callable[..., None]:
         found = self._kernels.get(name)
         if found is None:
-            found = self._kernels[name] = _find_kernel(name)
+            found = self._kernels[name] = find_kernel("cuda", name)
         return found
 
     def add_into(self, accumulator: Any, array: Any) -> None:
@@ -168,21 +168,6 @@ def _require_one_device(what: str, arrays: Sequence[Any]) -> None:
             f"{what}: Expected all tensors to be on the same device, "
             f"but found at least two devices, {' and '.join(sorted(devices))}"
         )
-
-
-def _find_kernel(name: str) -> Callable[..., None]:
-    module_name, _, function_name = name.partition(".")
-    path = f"fastdist.kernels.cuda.{module_name}"
-    try:
-        module = import_module(path)
-    except ModuleNotFoundError as error:
-        if error.name != path:
-            raise
-        raise DeviceError(f"no kernel {name!r} for CUDA: there is no module {path}") from None
-    function: Callable[..., None] | None = getattr(module, function_name, None)
-    if function is None:
-        raise DeviceError(f"no kernel {name!r} for CUDA: {path} has no {function_name!r}")
-    return function
 
 
 def load() -> CudaBackend:

@@ -1,0 +1,28 @@
+"""Structured kernels, found by their name among the twins of fastdist.kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Literal
+
+from fastdist.core.errors import DeviceError
+
+
+def find_kernel(twin: Literal["cpu", "cuda"], name: str) -> Callable[..., None]:
+    """Return the function `module.function` of fastdist.kernels.cpu or fastdist.kernels.cuda.
+
+    Raises  DeviceError if there is none of that name
+    """
+    module_name, _, function_name = name.partition(".")
+    path = f"fastdist.kernels.{twin}.{module_name}"
+    try:
+        module = import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name != path:
+            raise
+        raise DeviceError(f"no kernel {name!r} for {twin}: there is no module {path}") from None
+    function: Callable[..., None] | None = getattr(module, function_name, None)
+    if function is None:
+        raise DeviceError(f"no kernel {name!r} for {twin}: {path} has no {function_name!r}")
+    return function
