@@ -14,6 +14,7 @@ MAX_METADATA_BYTES: Final = 1 << 20
 _MAX_DEPTH: Final = 8
 
 _INT64: Final = struct.Struct("<q")
+_UINT64: Final = struct.Struct("<Q")
 _FLOAT64: Final = struct.Struct("<d")
 _LENGTH: Final = struct.Struct("<I")
 
@@ -58,10 +59,10 @@ def _put(value: Value, pieces: list[bytes], depth: int) -> None:
     elif isinstance(value, bool):
         pieces.append(b"t" if value else b"f")
     elif isinstance(value, int):
-        try:
-            pieces.append(b"i" + _INT64.pack(value))
-        except struct.error as error:
-            raise MessageError(f"metadata: {value} does not fit 64 bits") from error
+        if not -(1 << 63) <= value < 1 << 64:
+            raise MessageError(f"metadata: {value} does not fit 64 bits")
+        is_large = value >> 63 > 0
+        pieces.append(b"u" + _UINT64.pack(value) if is_large else b"i" + _INT64.pack(value))
     elif isinstance(value, float):
         pieces.append(b"d" + _FLOAT64.pack(value))
     elif isinstance(value, str):
@@ -89,6 +90,8 @@ def _take(encoded: bytes, at: int, depth: int) -> tuple[Value, int]:
     try:
         if code == b"i":
             return _INT64.unpack_from(encoded, at)[0], at + 8
+        if code == b"u":
+            return _UINT64.unpack_from(encoded, at)[0], at + 8
         if code == b"d":
             return _FLOAT64.unpack_from(encoded, at)[0], at + 8
         length = _LENGTH.unpack_from(encoded, at)[0]

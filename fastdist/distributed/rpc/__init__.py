@@ -26,7 +26,6 @@ from .api import (
     enable_gil_profiling,
     get_rpc_timeout,
     get_worker_info,
-    remote,
     rpc_async,
     rpc_sync,
     shutdown,
@@ -38,6 +37,8 @@ from .init import init_rpc
 from .membership import WorkerInfo
 from .message_types import MessageType
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions, ZmqRpcBackendOptions
+from .remote import remote
+from .rref import RRef
 from .zmq_agent import ZmqAgent
 
 TensorPipeAgent = ZmqAgent
@@ -47,6 +48,7 @@ __all__ = [
     "BackendValue",
     "Future",
     "MessageType",
+    "RRef",
     "Reply",
     "RpcAgent",
     "RpcBackendOptions",
@@ -58,6 +60,7 @@ __all__ = [
     "_get_current_rpc_agent",
     "_get_debug_info",
     "_is_current_rpc_agent_set",
+    "_rref_context_get_debug_info",
     "_set_rpc_timeout",
     "_wait_all",
     "allow",
@@ -80,6 +83,11 @@ __all__ = [
 def is_available() -> bool:
     """Return whether this build has RPC; every one has."""
     return True
+
+
+def _rref_context_get_debug_info() -> dict[str, str]:
+    info: dict[str, str] = _get_current_rpc_agent().rrefs.get_debug_info()
+    return info
 
 
 def _get_debug_info() -> dict[str, str]:

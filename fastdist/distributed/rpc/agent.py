@@ -12,8 +12,10 @@ from fastdist.core.errors import RpcNotRunningError
 from fastdist.core.future import Future
 from fastdist.core.late_rooms import load_late_rooms
 
+from .constants import UNSET_RPC_TIMEOUT
 from .handlers import Reply
 from .membership import WorkerInfo
+from .message_types import MessageType
 
 if TYPE_CHECKING:
     from fastdist.core.device import Device
@@ -26,6 +28,9 @@ class RpcAgent(ABC):
 
     Thread  any
     """
+
+    # The RRefs of this worker: an RRefContext, which this file does not know.
+    rrefs: Any
 
     @abstractmethod
     def get_worker_info(self, to: str | int | WorkerInfo | None = None) -> WorkerInfo:
@@ -62,6 +67,29 @@ class RpcAgent(ABC):
         timeout_s: float,
     ) -> Future[Any]:
         """Run function on another worker and return a Future of its result."""
+
+    @abstractmethod
+    def request(
+        self,
+        worker_id: int,
+        kind: MessageType,
+        value: object,
+        metadata: Mapping[str, Value] | None = None,
+        timeout_s: float = UNSET_RPC_TIMEOUT,
+        what: object = None,
+    ) -> Future[Any]:
+        """Send a request with a value in its body, and return a Future of what the answer holds."""
+
+    @abstractmethod
+    def request_and_wait(
+        self,
+        worker_id: int,
+        kind: MessageType,
+        metadata: Mapping[str, Value],
+        timeout_s: float,
+        what: object,
+    ) -> Any:
+        """Send a request without a body, wait, and return what the answer holds."""
 
     @abstractmethod
     def send(

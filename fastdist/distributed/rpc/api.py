@@ -1,11 +1,12 @@
-"""The calls that users make: rpc_sync, rpc_async, remote, get_worker_info, shutdown."""
+"""The calls that users make: rpc_sync, rpc_async, get_worker_info, shutdown."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from fastdist.core.errors import RpcError
 from fastdist.core.future import Future, wait_all
@@ -15,13 +16,9 @@ from . import constants
 from .agent import RpcAgent, get_current_agent
 from .membership import WorkerInfo
 
-if TYPE_CHECKING:
-    from .rref import RRef
-
 __all__ = [
     "get_rpc_timeout",
     "get_worker_info",
-    "remote",
     "rpc_async",
     "rpc_sync",
     "shutdown",
@@ -46,7 +43,7 @@ def rpc_sync(
             WorkerLostError naming the worker
     """
     agent = get_current_agent()
-    info = _prepare(agent, to, func)
+    info = worker_to_call(agent, to, func)
     return agent.call(info, func, args or (), kwargs or {}, timeout)
 
 
@@ -62,27 +59,12 @@ def rpc_async(
     Note    arguments are copied before this returns, and may be changed right after
     """
     agent = get_current_agent()
-    info = _prepare(agent, to, func)
+    info = worker_to_call(agent, to, func)
     future = agent.call_async(info, func, args or (), kwargs or {}, timeout)
     futures = getattr(_collecting, "futures", None)
     if futures is not None:
         futures.append(future)
     return future
-
-
-def remote(
-    to: To,
-    func: Callable[..., Any],
-    args: Sequence[Any] | None = None,
-    kwargs: Mapping[str, Any] | None = None,
-    timeout: float = constants.UNSET_RPC_TIMEOUT,
-) -> RRef[Any]:
-    """Run func(*args, **kwargs) on worker `to`, and return at once an RRef to its result there."""
-    from .rref_context import create_remote
-
-    agent = get_current_agent()
-    info = _prepare(agent, to, func)
-    return create_remote(agent, info, func, args or (), kwargs or {}, timeout)
 
 
 def get_worker_info(worker_name: To | None = None) -> WorkerInfo:
@@ -102,14 +84,19 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     agent = get_current_agent()
     try:
         if graceful:
-            agent.join(timeout or constants.SHUTDOWN_TIMEOUT_S)
+            # First all of users' calls end, everywhere; then all references are given up, and
+            # what that sends ends as well.
+            deadline = time.monotonic() + (timeout or constants.SHUTDOWN_TIMEOUT_S)
+            agent.join(deadline - time.monotonic())
+            agent.rrefs.delete_all(deadline)
+            agent.join(max(1.0, deadline - time.monotonic()))
     finally:
         _end(agent)
 
 
 def get_rpc_timeout() -> float:
     """Return the timeout in seconds of calls that give none."""
-    return _zmq_agent().get_rpc_timeout()
+    return get_current_agent().get_rpc_timeout()
 
 
 def _set_rpc_timeout(timeout: float) -> None:
@@ -142,11 +129,15 @@ def _end(agent: RpcAgent) -> None:
         agents.run_stop_hooks()
 
 
-def _prepare(agent: RpcAgent, to: To, func: object) -> WorkerInfo:
+def worker_to_call(agent: RpcAgent, to: To, func: object) -> WorkerInfo:
+    """Return the worker that a user means.
+
+    Raises  TypeError if func cannot be called; ValueError or RpcError for no worker
+    """
     if not callable(func):
         raise TypeError("function should be callable.")
     if to.__class__ is WorkerInfo:
-        return to  # type: ignore[return-value]
+        return to
     if not isinstance(to, (str, int, WorkerInfo)):
         raise ValueError(f"Cannot get WorkerInfo from name {to}")
     return agent.get_worker_info(to)

@@ -29,7 +29,7 @@ class BackendValue(NamedTuple):
 
 def _make_backend_type(values: dict[str, BackendValue]) -> Any:
     kinds: Any = enum.Enum("BackendType", values)  # type: ignore[misc]
-    kinds.__repr__ = _repr_of_member
+    setattr(kinds, "__repr__", _repr_of_member)  # noqa: B010 - mypy takes it for a method
     kinds.__doc__ = "The backends that init_rpc knows; TENSORPIPE is the default."
     return kinds
 

@@ -14,7 +14,7 @@ from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
 from fastdist.distributed.pipe.message import Buffer, Message, decode
 
 from .interceptors import Envelope
-from .message_types import NOT_COUNTED, MessageType
+from .message_types import CALLS, NOT_COUNTED, MessageType
 from .metrics import CallCounts
 from .outgoing import Call, NotGreetedError, deadline_of, fresh, open_answer, pack_request
 from .progress import Progress
@@ -60,9 +60,17 @@ class Client:
         # put in or taken out.
         self._expiring: dict[int, Call] = {}
 
-    def call(self, worker_id: int, kind: MessageType, value: Any, timeout_s: float) -> Any:
+    def call(
+        self,
+        worker_id: int,
+        kind: MessageType,
+        value: Any,
+        metadata: Mapping[str, Value] | None,
+        timeout_s: float,
+        what: object,
+    ) -> Any:
         """Send a request, wait, and return what the answer holds; all on this thread."""
-        call = self._new_call(worker_id, kind, [], None, timeout_s, value[0])
+        call = self._new_call(worker_id, kind, [], metadata, timeout_s, what)
         own = call.peer.pipe.check_out()
         if own is None:
             return self._start(call, value, timeout_s).wait()
@@ -76,7 +84,7 @@ class Client:
         except NotGreetedError:
             # The lane had lost its connection unnoticed. The call has not run: once more, by
             # the lane that is watched.
-            again = self._new_call(worker_id, kind, [], None, timeout_s, value[0])
+            again = self._new_call(worker_id, kind, [], metadata, timeout_s, what)
             return self._start(again, value, timeout_s).wait()
 
     def request(
@@ -142,7 +150,7 @@ class Client:
     def _start(self, call: Call, value: Any, timeout_s: float) -> Future[Any]:
         self._pack(call, value)
         peer, size = call.peer, call.size_bytes()
-        is_user_work = call.envelope.effective_type == MessageType.PYTHON_CALL
+        is_user_work = call.envelope.effective_type in CALLS
         future: Future[Any] = Future(executor=self._pool)
         call.future = future
         call.finish = self._finish

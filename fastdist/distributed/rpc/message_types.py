@@ -16,7 +16,8 @@ class MessageType(IntEnum):
     Source  PyTorch, torch/csrc/distributed/rpc/message.h
     """
 
-    # Calls of rpc_sync and rpc_async. "Script" is TorchScript in PyTorch; here nobody sends it.
+    # Calls of rpc_sync and rpc_async: SCRIPT_CALL runs one of our ops, PYTHON_CALL a user's
+    # function.
     SCRIPT_CALL = 0x00 | REQUEST
     SCRIPT_RET = 0x01 | RESPONSE
     PYTHON_CALL = 0x02 | REQUEST
@@ -116,3 +117,15 @@ NOT_COUNTED: Final = frozenset({_T.SHUTDOWN_BARRIER_REQ, _T.PING})
 USER_WORK: Final = frozenset(
     {_T.SCRIPT_CALL, _T.PYTHON_CALL, _T.SCRIPT_REMOTE_CALL, _T.PYTHON_REMOTE_CALL}
 )
+# Calls whose result is the answer.
+CALLS: Final = frozenset({_T.SCRIPT_CALL, _T.PYTHON_CALL})
+
+
+def call_type_of(function: object) -> MessageType:
+    """Return how a call of function travels: an op of this package as a built-in operator.
+
+    Whoever wraps messages may conclude something from that: an op gives nothing that requires grad
+    if nothing that it takes does.
+    """
+    is_op = getattr(function, "__module__", None) == "fastdist"
+    return MessageType.SCRIPT_CALL if is_op else MessageType.PYTHON_CALL

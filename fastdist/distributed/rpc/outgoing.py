@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .peer import Peer
 
 _deadline = threading.local()
+# While a request is packed, `packing.peer` is whom it goes to: an RRef in it will live there.
+packing = threading.local()
 
 
 class Call:
@@ -121,6 +123,7 @@ def pack_request(
     Raises  RpcError for what does not pickle; MessageError beyond the wire's limits; DeviceError
     """
     envelope = call.envelope
+    packing.peer = call.peer.info.id
     body, encoding = serialize(body_value, envelope.tensors)
     interceptors.request_out(envelope)
     entries, buffers = pack_tensors(envelope.tensors, device_map)

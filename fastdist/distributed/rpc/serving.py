@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastdist.core.errors import MessageError, RpcError, StaleIncarnationError
 from fastdist.core.future import Future
@@ -19,9 +19,9 @@ from fastdist.distributed.pipe.message import Message, decode
 from . import gate, interceptors
 from .handlers import Reply, ValueReply, handler_of
 from .interceptors import Envelope
-from .message_types import NOT_COUNTED, RESPONSE_OF, USER_WORK, MessageType
+from .message_types import CALLS, NOT_COUNTED, RESPONSE_OF, USER_WORK, MessageType
 from .metrics import CallCounts, TimeSeriesMetricsTracker
-from .outgoing import inherit_deadline
+from .outgoing import inherit_deadline, packing
 from .remote_errors import pack_error
 from .wire import deserialize, make_leaves, pack_tensors, serialize, unpack_tensors
 
@@ -176,7 +176,7 @@ class Server:
         try:
             with interceptors.request_in(request) or nullcontext():
                 make_leaves(request.tensors, request.requires_grad)
-                if request.effective_type == MessageType.PYTHON_CALL:
+                if request.effective_type in CALLS:
                     return run_function(
                         *deserialize(message.body, message.encoding, request.tensors)
                     )
@@ -199,7 +199,7 @@ class Server:
             self._answer_error(incoming, error, was_async=True)
             return
         result = done.value()
-        if request.effective_type == MessageType.PYTHON_CALL:
+        if request.effective_type in CALLS:
             result = ValueReply(result)
         self._answer(incoming, request, result, was_async=True)
 
@@ -210,6 +210,7 @@ class Server:
             envelope = Envelope(RESPONSE_OF[request.effective_type], request.peer, [])
             body, encoding = b"", 0
             if isinstance(result, ValueReply):
+                packing.peer = request.peer
                 body, encoding = serialize(result.value, envelope.tensors)
             elif isinstance(result, Reply):
                 envelope.tensors, envelope.metadata = list(result.tensors), dict(result.metadata)
@@ -272,6 +273,12 @@ def _time_to_get_the_gil_us() -> int:
     return (time.perf_counter_ns() - began) // 1000
 
 
+class Later(NamedTuple):
+    """What a function of this package returns to say that its Future is the answer."""
+
+    future: Future[Any]
+
+
 def run_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run what a user wrote; return its ValueReply, or the Future of an async function.
 
@@ -279,6 +286,8 @@ def run_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     """
     gate.require_callable_by_others(function)
     result = function(*args, **kwargs)
+    if isinstance(result, Later):
+        return result.future
     if not hasattr(function, "_wrapped_async_rpc_function"):
         return ValueReply(result)
     if not isinstance(result, Future):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fastdist.core.errors import RpcError, RpcTimeoutError, ShutdownIncomplete, WorkerLostError
@@ -19,9 +20,10 @@ from .handlers import Reply, register_handler, unregister_handler
 from .interceptors import Envelope
 from .membership import WorkerInfo
 from .message_types import MessageType
+from .metrics import CallCounts
 
 if TYPE_CHECKING:
-    from .zmq_agent import ZmqAgent
+    from .agent import RpcAgent
 
 _ASK_WHO_S = 1.0
 
@@ -29,11 +31,17 @@ _ASK_WHO_S = 1.0
 class ShutdownBarrier:
     """This worker's part in the barrier, as a member and, if it comes to that, as leader.
 
+    `watch_over(worker_id)` makes sure that the death of a worker is noticed.
+
     Thread  any
     """
 
-    def __init__(self, agent: ZmqAgent) -> None:
+    def __init__(
+        self, agent: RpcAgent, counts: CallCounts, watch_over: Callable[[int], object]
+    ) -> None:
         self._agent = agent
+        self._counts = counts
+        self._watch_over = watch_over
         self._round = 0
         # Guards the two below it. Futures are completed outside.
         self._lock = threading.Lock()
@@ -57,10 +65,10 @@ class ShutdownBarrier:
         deadline = time.monotonic() + timeout_s
         rounds_at_zero = 0
         while rounds_at_zero < 2:
-            if not self._agent.counts.wait_for_own_calls(max(0.0, deadline - time.monotonic())):
+            if not self._counts.wait_for_own_calls(max(0.0, deadline - time.monotonic())):
                 raise ShutdownIncomplete(
-                    f"worker {self._agent.me.name!r} still waits for answers to its own calls "
-                    f"after {timeout_s:g} s"
+                    f"worker {self._agent.get_worker_info().name!r} still waits for answers to its "
+                    f"own calls after {timeout_s:g} s"
                 )
             self._round += 1
             under_way = self._one_round(deadline, timeout_s)
@@ -70,7 +78,7 @@ class ShutdownBarrier:
         while True:
             leader = self._leader()
             left_s = max(0.01, deadline - time.monotonic())
-            metadata = {"round": self._round, "under_way": self._agent.counts.active()}
+            metadata = {"round": self._round, "under_way": self._counts.active()}
             try:
                 reply = self._agent.send(
                     leader.id, MessageType.SHUTDOWN_BARRIER_REQ, (), metadata, left_s
@@ -81,7 +89,7 @@ class ShutdownBarrier:
                     f"missing: {self._who_is_missing(leader)}"
                 ) from None
             except WorkerLostError:
-                if leader.id == self._agent.me.rank:
+                if leader.id == self._agent.get_worker_info().id:
                     raise
                 continue
             return int(reply.metadata["under_way"])  # type: ignore[arg-type]
@@ -107,7 +115,7 @@ class ShutdownBarrier:
         # The leader must see members die that it never spoke with.
         for info in self._agent.get_worker_infos():
             if not self._agent.is_dead(info.id):
-                self._agent.peer(info.id)
+                self._watch_over(info.id)
         answer: Future[Reply] = Future()
         with self._lock:
             under_way = int(request.metadata["under_way"])  # type: ignore[arg-type]

@@ -26,9 +26,10 @@ from .membership import (
     new_incarnation,
     require_name,
 )
-from .message_types import MessageType
+from .message_types import MessageType, call_type_of
 from .metrics import CallCounts, NetworkSourceInfo, TimeSeriesMetricsTracker
 from .peer import Peer
+from .rref_context import RRefContext
 from .serving import Server, stale_error
 from .shutdown_barrier import ShutdownBarrier
 
@@ -100,6 +101,7 @@ class ZmqAgent(RpcAgent):
         self._server = server
         self.pool = ThreadPool("fastdist-rpc-pool", options.num_worker_threads, server)
         self.client = Client(self.me, self.pool, self.counts, self.peer, self.device_map_to)
+        self.rrefs = RRefContext(self)
         self._barrier = ShutdownBarrier(self, self.counts, self.peer)
 
     def start(self) -> None:
@@ -198,7 +200,7 @@ class ZmqAgent(RpcAgent):
     ) -> Any:
         """Run function on another worker, wait, and return its result."""
         value = (function, args, kwargs)
-        kind, timeout_s = MessageType.PYTHON_CALL, self._timeout(timeout_s)
+        kind, timeout_s = call_type_of(function), self._timeout(timeout_s)
         return self.client.call(to.id, kind, value, None, timeout_s, function)
 
     def call_async(
@@ -211,7 +213,7 @@ class ZmqAgent(RpcAgent):
     ) -> Future[Any]:
         """Run function on another worker and return a Future of its result."""
         value = (function, args, kwargs)
-        return self.request(to.id, MessageType.PYTHON_CALL, value, None, timeout_s, function)
+        return self.request(to.id, call_type_of(function), value, None, timeout_s, function)
 
     def request(
         self,
@@ -272,6 +274,7 @@ class ZmqAgent(RpcAgent):
         error = RpcNotRunningError(
             f"Node {self.me.rank} has shut down RPC; calls without an answer may have run"
         )
+        self.rrefs.close()
         progress = self.client.progress
         for peer in peers:
             progress.post(lambda peer=peer: peer.close(error, linger_s=_LINGER_S))
@@ -300,7 +303,7 @@ class ZmqAgent(RpcAgent):
 
     def get_debug_info(self) -> dict[str, str]:
         """Return the metrics, and what else helps to understand a hang."""
-        info = self.get_metrics()
+        info = {**self.get_metrics(), **self.rrefs.get_debug_info()}
         for peer in list(self._peers.values()):
             state = "dead" if peer.is_dead else "connected"
             info[f"agent.peer.{peer.info.name}"] = (

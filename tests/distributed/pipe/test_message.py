@@ -26,6 +26,7 @@ VALUES: dict[str, Value] = {
     "yes": True,
     "no": False,
     "int": -(2**63),
+    "id": 2**64 - 1,
     "float": 0.1,
     "text": "grüß",
     "bytes": b"\0\1",
@@ -87,7 +88,7 @@ def test_metadata_comes_back_and_unknown_types_are_refused() -> None:
     with pytest.raises(MessageError, match="cannot send a set"):
         encode_metadata({"x": {1}})  # type: ignore[dict-item]
     with pytest.raises(MessageError, match="does not fit 64 bits"):
-        encode_metadata({"x": 2**63})
+        encode_metadata({"x": 2**64})
 
 
 def test_a_body_beyond_a_frame_is_refused_by_the_sender() -> None:

@@ -169,7 +169,7 @@ def bad_arguments() -> None:
         (("w1", lambda: 1), RpcError),
         (("w1", add, (threading.Lock(), 1)), RpcError),
     ):
-        for call in (rpc.rpc_sync, rpc.rpc_async):
+        for call in (rpc.rpc_sync, rpc.rpc_async, rpc.remote):
             with pytest.raises(kind):
                 call(*arguments)
 

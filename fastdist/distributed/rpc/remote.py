@@ -1,0 +1,32 @@
+"""remote: run a function on another worker, and leave its result there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import constants
+from .agent import get_current_agent
+from .api import To, rpc_async, rpc_sync, worker_to_call
+from .rref import RRef, install_calls
+from .rref_context import RRefContext
+
+
+def remote(
+    to: To,
+    func: Callable[..., Any],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    timeout: float = constants.UNSET_RPC_TIMEOUT,
+) -> RRef[Any]:
+    """Run func(*args, **kwargs) on worker `to`, and return at once an RRef to its result there.
+
+    Note    what func raises is raised by to_here
+    """
+    agent = get_current_agent()
+    info = worker_to_call(agent, to, func)
+    context: RRefContext = agent.rrefs
+    return context.create_remote(info, func, args or (), kwargs or {}, timeout)
+
+
+install_calls(rpc_sync=rpc_sync, rpc_async=rpc_async, remote=remote)

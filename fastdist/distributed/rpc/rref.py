@@ -1,0 +1,243 @@
+"""RRef: a reference to a value that stays on the worker which owns it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+from fastdist.core.errors import RemoteError, RpcError
+from fastdist.core.future import Future
+
+from . import constants
+from .agent import get_current_agent
+from .membership import WorkerInfo
+from .rref_proxy import RRefProxy
+
+T = TypeVar("T")
+
+
+class OwnedValue:
+    """The owner's side of an RRef: the value once it is there, and who refers to it.
+
+    Thread  `users` (fork id -> worker id) and `num_local`, the RRef objects on the owner itself,
+            are guarded by the context's lock
+    """
+
+    __slots__ = ("future", "num_local", "rref_id", "users")
+
+    def __init__(self, rref_id: int) -> None:
+        self.rref_id = rref_id
+        self.future: Future[Any] = Future()
+        self.users: dict[int, int] = {}
+        self.num_local = 0
+
+    def wait(self) -> Any:
+        """Return the value once it is there.
+
+        Raises  a copy of the error of the function that should have made it: an error that is
+                raised holds the frames it passes, and this one lives as long as the references
+        """
+        self.future.then(_nothing).wait()
+        error = self.future.exception()
+        if error is None:
+            return self.future.value()
+        try:
+            fresh = copy.copy(error)
+        except Exception:
+            fresh = RemoteError(f"{type(error).__name__}: {error}")
+        raise fresh from error.__cause__
+
+
+class Context(Protocol):
+    """What an RRef needs of this worker's bookkeeping."""
+
+    me: WorkerInfo
+
+    def new_owned(self) -> OwnedValue:
+        """Return a new value's record."""
+
+    def fetch(self, rref: RRef[Any], timeout: float) -> Any:
+        """Return the value of an RRef that another worker owns."""
+
+    def fetch_type(self, rref: RRef[Any], timeout: float) -> Future[type]:
+        """Return a Future of the class of the value."""
+
+    def user_died(self, owner_id: int, rref_id: int, fork_id: int) -> None:
+        """Tell the owner, soon; called by the garbage collector, in any thread."""
+
+    def owned_died(self, owned: OwnedValue) -> None:
+        """Look whether the record can go; called by the garbage collector, in any thread."""
+
+
+class RRef(Generic[T]):
+    """A reference to a value on its owner; others hold it too, and it lives as long as any does.
+
+    `RRef(value)` makes this worker the owner of value; `rpc.remote` makes another one.
+
+    Thread  any
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_confirmed",
+        "_context",
+        "_creation",
+        "_fork_id",
+        "_id",
+        "_owned",
+        "_owner",
+        "_type",
+    )
+
+    def __init__(self, value: T, type_hint: object = None, *, devices: object = None) -> None:
+        context = _context()
+        owned = context.new_owned()
+        owned.future.set_result(value)
+        self._fill(context, context.me, owned.rref_id, owned.rref_id, owned)
+        self._type: type | None = type(value)
+
+    @classmethod
+    def _make(
+        cls,
+        context: Context,
+        owner: WorkerInfo,
+        rref_id: int,
+        fork_id: int,
+        owned: OwnedValue | None = None,
+    ) -> RRef[Any]:
+        rref: RRef[Any] = object.__new__(cls)
+        rref._fill(context, owner, rref_id, fork_id, owned)
+        return rref
+
+    def _fill(
+        self,
+        context: Context,
+        owner: WorkerInfo,
+        rref_id: int,
+        fork_id: int,
+        owned: OwnedValue | None,
+    ) -> None:
+        self._context = context
+        self._owner = owner
+        self._id = rref_id
+        self._fork_id = fork_id
+        self._owned = owned
+        # The Future of the remote call that makes the value, where this worker made the call.
+        self._creation: Future[Any] | None = None
+        self._confirmed = owned is not None
+        self._type = None
+
+    def owner(self) -> WorkerInfo:
+        """Return the worker on which the value lives."""
+        return self._owner
+
+    def owner_name(self) -> str:
+        """Return the name of the worker on which the value lives."""
+        return self._owner.name
+
+    def is_owner(self) -> bool:
+        """Return whether the value lives here."""
+        return self._owned is not None
+
+    def confirmed_by_owner(self) -> bool:
+        """Return whether the owner knows of this reference."""
+        return self._confirmed
+
+    def to_here(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> T:
+        """Return the value: on the owner itself, elsewhere a copy; waits until it is there.
+
+        Raises  what the function that makes the value raised; RpcTimeoutError; WorkerLostError
+        """
+        if self._owned is not None:
+            return self._owned.wait()  # type: ignore[no-any-return]
+        creation = self._creation
+        if creation is not None and creation.done():
+            creation.value()  # raises if the value was never made
+        return self._context.fetch(self, timeout)  # type: ignore[no-any-return]
+
+    def local_value(self) -> T:
+        """Return the value itself, on its owner.
+
+        Raises  RpcError anywhere else
+        """
+        if self._owned is None:
+            raise RpcError(
+                f"For {self}: can't call localValue() on user {self._context.me}. "
+                f"Call it on owner {self._owner}"
+            )
+        return self._owned.wait()  # type: ignore[no-any-return]
+
+    def rpc_sync(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> RRefProxy:
+        """Return a proxy: `rref.rpc_sync().method(x)` runs on the owner, and waits."""
+        return self._proxy("rpc_sync", timeout)
+
+    def rpc_async(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> RRefProxy:
+        """Return a proxy: `rref.rpc_async().method(x)` runs on the owner, and gives a Future."""
+        return self._proxy("rpc_async", timeout)
+
+    def remote(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> RRefProxy:
+        """Return a proxy: `rref.remote().method(x)` runs on the owner, and gives an RRef."""
+        return self._proxy("remote", timeout)
+
+    def _proxy(self, how: str, timeout: float) -> RRefProxy:
+        return RRefProxy(self, _calls[how], timeout)
+
+    def _get_type(self, timeout: float = constants.UNSET_RPC_TIMEOUT, blocking: bool = True) -> Any:
+        """Return the class of the value, or a Future of it."""
+        future: Future[type]
+        if self._type is not None:
+            future = Future()
+            future.set_result(self._type)
+        else:
+            future = self._context.fetch_type(self, timeout)
+        if not blocking:
+            return future
+        self._type = future.wait()
+        return self._type
+
+    def _get_future(self) -> Future[Any] | None:
+        """Return the Future of the call that makes the value, None where another made it."""
+        return self._creation
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise RpcError(
+            "Can not pickle rref in python pickler, rref can only be pickled when using RPC"
+        )
+
+    def __repr__(self) -> str:
+        name = f"GloballyUniqueId(created_on={self._id >> 48}, local_id={self._id & _LOCAL})"
+        if self._owned is not None:
+            return f"OwnerRRef({name})"
+        fork = f"created_on={self._fork_id >> 48}, local_id={self._fork_id & _LOCAL}"
+        return f"UserRRef(RRefId = {name}, ForkId = GloballyUniqueId({fork}))"
+
+    def __del__(self) -> None:
+        context = getattr(self, "_context", None)
+        if context is None:
+            return  # its making failed
+        if self._owned is not None:
+            context.owned_died(self._owned)
+        else:
+            context.user_died(self._owner.id, self._id, self._fork_id)
+
+
+_LOCAL = (1 << 48) - 1
+
+
+def _nothing(done: Future[Any]) -> None:
+    """Wait for a Future without raising what it holds."""
+
+
+# The three calls by name. They stand above this file, and are put here when they are defined.
+_calls: dict[str, Callable[..., Any]] = {}
+
+
+def install_calls(**calls: Callable[..., Any]) -> None:
+    """Let proxies call methods by these functions."""
+    _calls.update(calls)
+
+
+def _context() -> Context:
+    context: Context = get_current_agent().rrefs
+    return context

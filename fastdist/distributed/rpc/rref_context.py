@@ -1,0 +1,375 @@
+"""This worker's bookkeeping of RRefs: what it owns, what it uses, and who must hear of it."""
+
+# Note [The life of a reference]
+# The owner keeps a value while somebody refers to it: an RRef object here, or a user (a fork) that
+# it has been told of. A user of remote() is known by the call itself. When a reference travels, it
+# forks: the receiver gets a reference of its own, and until the owner knows of it the sender keeps
+# its own alive ("pending child"). The receiver tells the owner (RREF_FORK_REQUEST), then the sender
+# (RREF_CHILD_ACCEPT). If the sender is the owner, it registers the fork when it packs the message,
+# and nobody need be told. A reference that is not confirmed yet is kept alive here ("pending
+# user"), so that its end (RREF_USER_DELETE) is never told before its beginning. Whoever dies or
+# leaves holds nothing any more: its users and the children that went to it are dropped.
+#
+# References end in the garbage collector, in any thread, possibly with a lock of ours held. So
+# __del__ only puts a note into a SimpleQueue, which is safe for that, and a thread tells the owner.
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from queue import SimpleQueue
+from typing import Any
+from weakref import WeakValueDictionary
+
+from fastdist.core.errors import RpcError, WorkerLostError
+from fastdist.core.future import Future
+
+from . import gate
+from .agent import RpcAgent, get_current_agent
+from .handlers import ValueReply, register_handler
+from .interceptors import Envelope
+from .membership import WorkerInfo
+from .message_types import MessageType
+from .outgoing import packing
+from .rref import OwnedValue, RRef
+from .serving import run_function
+from .wire import register_reducer
+
+_logger = logging.getLogger(__name__)
+
+_DELETE_RETRIES = 3
+
+
+class RRefContext:
+    """All RRefs of one agent.
+
+    Thread  any
+    """
+
+    def __init__(self, agent: RpcAgent) -> None:
+        self.me: WorkerInfo = agent.get_worker_info()
+        self._agent = agent
+        self._numbers = itertools.count()
+        # Guards the four below it. Nothing is sent and no reference dropped while it is held.
+        self._lock = threading.Lock()
+        self._owned: dict[int, OwnedValue] = {}
+        self._pending_users: dict[int, RRef[Any]] = {}
+        self._pending_children: dict[
+            int, tuple[int, RRef[Any]]
+        ] = {}  # fork id -> (to whom, parent)
+        self._users: WeakValueDictionary[int, RRef[Any]] = WeakValueDictionary()
+        self._ended: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        for kind, handler in (
+            (MessageType.PYTHON_REMOTE_CALL, self._remote_call_came),
+            (MessageType.PYTHON_RREF_FETCH_CALL, self._fetch_came),
+            (MessageType.RREF_USER_DELETE, self._delete_came),
+            (MessageType.RREF_FORK_REQUEST, self._fork_came),
+            (MessageType.RREF_CHILD_ACCEPT, self._accept_came),
+        ):
+            register_handler(kind, handler)
+        agent.add_lost_callback(self._worker_lost)
+
+    def create_remote(
+        self,
+        to: WorkerInfo,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        timeout_s: float,
+    ) -> RRef[Any]:
+        """Run function on another worker, and return at once an RRef to what it returns."""
+        rref_id = self._new_id()
+        is_owner = to.id == self.me.id
+        fork_id = rref_id if is_owner else self._new_id()
+        owned = self._get_or_create(rref_id, for_local=True) if is_owner else None
+        rref: RRef[Any] = RRef._make(self, to, rref_id, fork_id, owned)
+        if not is_owner:
+            self._add_pending_user(rref)
+        metadata = {"rref": rref_id, "fork": fork_id}
+        value = (function, tuple(args), dict(kwargs))
+        try:
+            creation = self._agent.request(
+                to.id, MessageType.PYTHON_REMOTE_CALL, value, metadata, timeout_s, function
+            )
+        except BaseException:
+            rref._owner = self.me  # the owner has never heard of it: nothing to tell at its end
+            self._confirm(fork_id)
+            raise
+        rref._creation = creation
+        creation.add_done_callback(lambda done: self._creation_ended(rref_id, fork_id, done))
+        return rref
+
+    def new_owned(self) -> OwnedValue:
+        """Return the record of a new value that lives here."""
+        return self._get_or_create(self._new_id(), for_local=True)
+
+    def fetch(self, rref: RRef[Any], timeout: float) -> Any:
+        """Return the value of an RRef that another worker owns; waits until it is there."""
+        kind, metadata = MessageType.PYTHON_RREF_FETCH_CALL, {"rref": rref._id}
+        return self._agent.request_and_wait(
+            rref._owner.id, kind, metadata, timeout, f"to_here of {rref}"
+        )
+
+    def fetch_type(self, rref: RRef[Any], timeout: float) -> Future[type]:
+        """Return a Future of the class of an RRef's value."""
+        return self._agent.call_async(rref._owner, _type_on_owner, (rref,), {}, timeout)
+
+    def user_died(self, owner_id: int, rref_id: int, fork_id: int) -> None:
+        """Tell the owner, soon, that a reference here has ended."""
+        if not self._closed and owner_id != self.me.id:
+            self._ended.put(lambda: self._tell_delete(owner_id, rref_id, fork_id))
+
+    def owned_died(self, owned: OwnedValue) -> None:
+        """Look, soon, whether a value that lives here is needed any more."""
+        if not self._closed:
+            self._ended.put(lambda: self._local_ended(owned))
+
+    def delete_all(self, deadline: float) -> None:
+        """Give all references of this worker up, telling the owners; before a graceful shutdown."""
+        with self._lock:
+            waiting = [rref._creation for rref in self._pending_users.values()]
+        for creation in waiting:
+            if creation is not None:
+                try:
+                    creation.wait(max(0.0, deadline - time.monotonic()))
+                except Exception:
+                    _logger.info("a remote call had not succeeded at shutdown", exc_info=True)
+        with self._lock:
+            users = list(self._users.values())
+        for rref in users:
+            owner_id, rref._owner = rref._owner.id, self.me
+            self._tell_delete(owner_id, rref._id, rref._fork_id)
+
+    def close(self) -> None:
+        """Forget everything, and end the thread."""
+        self._closed = True
+        self._ended.put(None)
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+        with self._lock:
+            gone = (self._owned, self._pending_users, self._pending_children)
+            self._owned, self._pending_users, self._pending_children = {}, {}, {}
+        del gone
+
+    def get_debug_info(self) -> dict[str, str]:
+        """Return counts under torch's names."""
+        with self._lock:
+            futures = [owned.future.done() for owned in self._owned.values()]
+            return {
+                "num_owner_rrefs": str(len(self._owned)),
+                "num_pending_futures": str(futures.count(False)),
+                "num_pending_users": str(len(self._pending_users)),
+                "num_pending_children": str(len(self._pending_children)),
+                "num_forks": str(sum(len(owned.users) for owned in self._owned.values())),
+            }
+
+    # ---- travelling ----------------------------------------------------------------------------
+
+    def fork(self, rref: RRef[Any]) -> tuple[int, int, int, int]:
+        """Return (owner id, rref id, fork id, parent) of a reference that is about to travel."""
+        fork_id, to = self._new_id(), getattr(packing, "peer", -1)
+        with self._lock:
+            if rref._owned is None:
+                self._pending_children[fork_id] = (to, rref)
+            elif to != self.me.id:
+                rref._owned.users[fork_id] = to
+        return rref._owner.id, rref._id, fork_id, self.me.id
+
+    def arrive(self, owner_id: int, rref_id: int, fork_id: int, parent: int) -> RRef[Any]:
+        """Return this worker's own reference of one that has travelled here."""
+        if owner_id == self.me.id:
+            if parent != self.me.id:
+                self._accept(parent, fork_id)
+            owned = self._get_or_create(rref_id, for_local=True)
+            return RRef._make(self, self.me, rref_id, rref_id, owned)
+        owner = self._agent.get_worker_info(owner_id)
+        rref = RRef._make(self, owner, rref_id, fork_id)
+        self._add_pending_user(rref)
+        if parent == owner_id:
+            self._confirm(fork_id)
+            return rref
+        metadata = {"rref": rref_id, "fork": fork_id}
+        told = self._agent.send(owner_id, MessageType.RREF_FORK_REQUEST, (), metadata)
+        told.add_done_callback(lambda done: self._fork_acknowledged(parent, fork_id, done))
+        return rref
+
+    def _fork_acknowledged(self, parent: int, fork_id: int, done: Future[Any]) -> None:
+        self._confirm(fork_id)
+        if done.exception() is None:
+            self._accept(parent, fork_id)
+
+    def _accept(self, parent: int, fork_id: int) -> None:
+        if parent == self.me.id:
+            self._child_accepted(fork_id)
+            return
+        metadata = {"fork": fork_id}
+        self._agent.send(parent, MessageType.RREF_CHILD_ACCEPT, (), metadata)
+
+    # ---- what others ask -----------------------------------------------------------------------
+
+    def _remote_call_came(self, request: Envelope) -> Future[None] | None:
+        rref_id, fork_id = _ids(request)
+        owned = self._get_or_create(rref_id)
+        if fork_id != rref_id:
+            with self._lock:
+                owned.users[fork_id] = request.peer
+        assert request.read_value is not None
+        try:
+            result = run_function(*request.read_value())
+        except BaseException as error:  # whoever fetches the value gets it
+            owned.future.try_complete(error=error)
+            return None
+        if not isinstance(result, Future):
+            owned.future.try_complete(result.value)
+            return None
+        answer: Future[None] = Future()
+
+        def finish(done: Future[Any]) -> None:
+            error = done.exception()
+            owned.future.try_complete(None if error else done.value(), error)
+            answer.set_result(None)
+
+        result.add_done_callback(finish)
+        return answer
+
+    def _fetch_came(self, request: Envelope) -> Any:
+        owned = self._get_or_create(int(request.metadata["rref"]))  # type: ignore[arg-type]
+        if owned.future.done():
+            return ValueReply(owned.future.value())
+        return owned.future.then(lambda done: ValueReply(done.value()))
+
+    def _delete_came(self, request: Envelope) -> None:
+        rref_id, fork_id = _ids(request)
+        with self._lock:
+            owned = self._owned.get(rref_id)
+            if owned is not None:
+                owned.users.pop(fork_id, None)
+        self._drop_if_unused(rref_id)
+
+    def _fork_came(self, request: Envelope) -> None:
+        rref_id, fork_id = _ids(request)
+        owned = self._get_or_create(rref_id)
+        with self._lock:
+            owned.users[fork_id] = request.peer
+
+    def _accept_came(self, request: Envelope) -> None:
+        self._child_accepted(int(request.metadata["fork"]))  # type: ignore[arg-type]
+
+    def _child_accepted(self, fork_id: int) -> None:
+        with self._lock:
+            parent = self._pending_children.pop(fork_id, None)
+        del parent
+
+    # ---- beginnings and ends -------------------------------------------------------------------
+
+    def _new_id(self) -> int:
+        return self.me.id << 48 | next(self._numbers) + 1
+
+    def _get_or_create(self, rref_id: int, *, for_local: bool = False) -> OwnedValue:
+        with self._lock:
+            owned = self._owned.get(rref_id)
+            if owned is None:
+                owned = self._owned[rref_id] = OwnedValue(rref_id)
+            owned.num_local += for_local
+            self._start_thread()
+            return owned
+
+    def _add_pending_user(self, rref: RRef[Any]) -> None:
+        with self._lock:
+            self._pending_users[rref._fork_id] = rref
+            self._users[rref._fork_id] = rref
+            self._start_thread()
+
+    def _creation_ended(self, rref_id: int, fork_id: int, done: Future[Any]) -> None:
+        error = done.exception()
+        with self._lock:
+            owned = self._owned.get(rref_id)
+        if error is not None and owned is not None:
+            owned.future.try_complete(error=error)
+        self._confirm(fork_id)
+
+    def _confirm(self, fork_id: int) -> None:
+        with self._lock:
+            rref = self._pending_users.pop(fork_id, None)
+        if rref is not None:
+            rref._confirmed = True
+
+    def _drop_if_unused(self, rref_id: int) -> None:
+        with self._lock:
+            owned = self._owned.get(rref_id)
+            if owned is None or owned.users or owned.num_local or not owned.future.done():
+                return
+            del self._owned[rref_id]
+        del owned  # the value goes here, without the lock: its end may run anything
+
+    def _local_ended(self, owned: OwnedValue) -> None:
+        with self._lock:
+            owned.num_local -= 1
+        self._drop_if_unused(owned.rref_id)
+
+    def _tell_delete(self, owner_id: int, rref_id: int, fork_id: int) -> None:
+        if self._agent.is_dead(owner_id):
+            return
+        metadata = {"rref": rref_id, "fork": fork_id}
+        kind = MessageType.RREF_USER_DELETE
+        self._agent.send(owner_id, kind, (), metadata, retries=_DELETE_RETRIES)
+
+    def _worker_lost(self, worker: WorkerInfo) -> None:
+        with self._lock:
+            for owned in self._owned.values():
+                for fork_id in [f for f, holder in owned.users.items() if holder == worker.id]:
+                    del owned.users[fork_id]
+            unused = [rref_id for rref_id, owned in self._owned.items() if not owned.users]
+            unborn = [o for o in self._owned.values() if o.rref_id >> 48 == worker.id]
+            lost = [f for f, (to, _) in self._pending_children.items() if to == worker.id]
+            children = [self._pending_children.pop(fork_id) for fork_id in lost]
+        for owned in unborn:
+            # Fetched before it was made, and the call that makes it can come no more.
+            owned.future.try_complete(error=WorkerLostError(f"worker {worker.name!r} was lost"))
+        for rref_id in unused:
+            self._drop_if_unused(rref_id)
+        del children
+
+    def _start_thread(self) -> None:
+        if self._thread is None and not self._closed:
+            self._thread = threading.Thread(
+                target=self._tell_of_ends, name="fastdist-rpc-rref", daemon=True
+            )
+            self._thread.start()
+
+    def _tell_of_ends(self) -> None:
+        while True:
+            tell = self._ended.get()
+            if tell is None:
+                return
+            try:
+                tell()
+            except RpcError:
+                _logger.info("an RRef's end could not be told", exc_info=True)
+
+
+@gate.export
+def _type_on_owner(rref: RRef[Any]) -> type:
+    return type(rref.local_value())
+
+
+def _ids(request: Envelope) -> tuple[int, int]:
+    return int(request.metadata["rref"]), int(request.metadata["fork"])  # type: ignore[arg-type]
+
+
+def _reduce(rref: RRef[Any]) -> tuple[Any, ...]:
+    return _rebuild, get_current_agent().rrefs.fork(rref)
+
+
+def _rebuild(owner_id: int, rref_id: int, fork_id: int, parent: int) -> RRef[Any]:
+    rref: RRef[Any] = get_current_agent().rrefs.arrive(owner_id, rref_id, fork_id, parent)
+    return rref
+
+
+register_reducer(RRef, _reduce, _rebuild)

@@ -1,0 +1,44 @@
+"""What RRef.rpc_sync(), rpc_async() and remote() return: the value's methods, run on its owner."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from . import gate
+from .serving import Later
+
+
+class RRefProxy:
+    """Names a method by attribute, and calls it on the owner."""
+
+    __slots__ = ("_how", "_rref", "_timeout")
+
+    def __init__(self, rref: Any, how: Callable[..., Any], timeout: float) -> None:
+        self._rref = rref
+        self._how = how
+        self._timeout = timeout
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return functools.partial(_call, self._rref, self._how, name, self._timeout)
+
+
+def _call(
+    rref: Any,
+    how: Callable[..., Any],
+    name: str,
+    timeout: float,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    return how(rref.owner(), invoke_on_owner, (rref, name, args, kwargs), timeout=timeout)
+
+
+@gate.export
+def invoke_on_owner(rref: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a method of the value; if it is an async one, its Future is the answer."""
+    method = getattr(rref.local_value(), name)
+    gate.require_callable_by_others(method)
+    result = method(*args, **kwargs)
+    return Later(result) if hasattr(method, "_wrapped_async_rpc_function") else result
