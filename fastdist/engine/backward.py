@@ -41,6 +41,8 @@ def backward(
     from .engine import engine
 
     captures = None if inputs is None else _capture_edges(inputs)
+    for input in inputs or ():
+        input.retain_grad()  # for leaves nothing to do
     engine().execute(roots, keep=keep, create_graph=create_graph, inputs=captures, accumulate=True)
 
 
@@ -90,12 +92,17 @@ modes_engine = _EngineChoice()
 
 
 def _run_inline(roots: list[tuple[Any, Tensor]], shared: Any, keep: bool) -> None:
-    before = tls.grad
+    before, outer_callbacks = tls.grad, tls.final_callbacks
     set_grad_mode(False)
+    tls.final_callbacks = callbacks = []
     try:
         inline.run([(edge, g.array) for edge, g in roots], shared, keep)
+        # A callback may add another.
+        for callback in callbacks:
+            callback()
     finally:
         set_grad_mode(before)
+        tls.final_callbacks = outer_callbacks
 
 
 def _roots(

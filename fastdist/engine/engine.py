@@ -119,9 +119,10 @@ class Engine:
             self.run_one(item, None)
 
     def _evaluate_in_context(self, task: GraphTask, item: NodeTask, queue: ReadyQueue) -> None:
-        before_mode = tls.grad
+        before_mode, inline_callbacks = tls.grad, tls.final_callbacks
         before_task, before_depth = _running.graph_task, _running.depth
         _running.graph_task, _running.depth = task, task.depth
+        tls.final_callbacks = None
         set_grad_mode(task.create_graph)
         try:
             with ExitStack() as stack:
@@ -134,6 +135,7 @@ class Engine:
                 self._evaluate(task, item, queue)
         finally:
             set_grad_mode(before_mode)
+            tls.final_callbacks = inline_callbacks
             _running.graph_task, _running.depth = before_task, before_depth
 
     def _evaluate(self, task: GraphTask, item: NodeTask, queue: ReadyQueue) -> None:
@@ -257,6 +259,9 @@ def queue_callback(callback: Any) -> None:
 
     Raises  RuntimeError outside of a backward pass
     """
+    if tls.final_callbacks is not None:
+        tls.final_callbacks.append(callback)
+        return
     task = _running.graph_task
     if task is None:
         raise GraphError("Final callbacks can only be installed during backward pass.")

@@ -13,7 +13,7 @@ from ..backends.backend import backend_of
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Extra, Tensor, layout_of, wrap
-from .modes import set_grad_mode, tls
+from .modes import enable_grad
 from .node import Hooks, Node, RemovableHandle
 
 _LAST = 1 << 62  # deeper than any Node: a leaf's gradient is added as soon as it is there
@@ -95,7 +95,8 @@ class AccumulateGrad(Node):
     def accumulate_recorded(self, g: Tensor) -> None:
         """Add a Tensor that has a history of its own, out of place (create_graph)."""
         with self.lock:
-            self.grad = g if self.grad is None else _add(self.grad, g)
+            # A copy: g may be another leaf's gradient as well, and `.grad` is added to in place.
+            self.grad = _copy(g) if self.grad is None else _add(self.grad, g)
         if self.post_accumulate:
             self._run_post_accumulate()
 
@@ -117,13 +118,13 @@ def _is_dense(g: Any, layout: Layout) -> bool:
 
 
 def _add(a: Tensor, b: Tensor) -> Tensor:
-    before = tls.grad
-    set_grad_mode(True)
-    try:
-        total: Tensor = a + b  # type: ignore[operator]
-    finally:
-        set_grad_mode(before)
-    return total
+    with enable_grad():
+        return a + b
+
+
+def _copy(g: Tensor) -> Tensor:
+    with enable_grad():
+        return g.clone()
 
 
 def accumulator_of(tensor: Tensor) -> AccumulateGrad:

@@ -29,6 +29,8 @@ class _Modes:
 
 class _ThreadModes(threading.local):
     grad = True
+    # What to call at the end of the inline pass that this thread is in; None outside of one.
+    final_callbacks: list[Callable[[], None]] | None = None
 
 
 modes = _Modes()

@@ -1,0 +1,17 @@
+"""Both loops that play a graph back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from fastdist.engine.backward import modes_engine
+
+
+@pytest.fixture(params=["inline", "engine"])
+def loop(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run every pass of the test through the inline loop, and again through the engine."""
+    modes_engine.always = request.param == "engine"
+    yield request.param
+    modes_engine.always = False

@@ -1,0 +1,143 @@
+"""Passes that cross devices: which thread runs which Node, and what comes out."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from fastdist import Tensor
+from fastdist.autograd import Function, backward, grad
+
+ENGINE_THREAD = "fastdist-engine-sim:0"
+
+
+def leaf(*values: float) -> Tensor:
+    return fd.tensor(values or (1.0, 2.0, 3.0), dtype=fd.float64, requires_grad=True)
+
+
+class Where(Function):
+    """Notes the thread of its backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, seen: list[str]) -> Tensor:
+        ctx.seen = seen
+        return x * 1.0
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+        ctx.seen.append(threading.current_thread().name)
+        return g, None
+
+
+def test_devices_run_on_their_threads_and_cpu_nodes_in_the_waiting_caller() -> None:
+    x, first, middle, last = leaf(), [], [], []
+    y = Where.apply(x * 2.0, first)
+    y = Where.apply(y.to("sim:0") * y.to("sim:0"), middle)
+    Where.apply(y.to("cpu"), last).sum().backward()
+    caller = threading.current_thread().name
+    assert (first, middle, last) == ([caller], [ENGINE_THREAD], [caller])
+    assert x.grad.tolist() == [8.0, 16.0, 24.0]
+
+
+def test_two_devices_have_a_thread_each() -> None:
+    x, first, second = leaf(), [], []
+    a = Where.apply(x.to("sim:0"), first)
+    b = Where.apply(x.to("sim:1"), second)
+    (a.to("cpu") + b.to("cpu")).sum().backward()
+    assert (first, second) == ([ENGINE_THREAD], ["fastdist-engine-sim:1"])
+    assert x.grad.tolist() == [2.0] * 3
+
+
+def test_leaf_on_a_device_accumulates_there() -> None:
+    x = fd.ones(3, device="sim:0", requires_grad=True)
+    for _ in range(2):
+        (x * 3.0).sum().backward()
+    assert str(x.grad.device) == "sim:0" and x.grad.to("cpu").tolist() == [6.0] * 3
+
+
+def test_second_derivative_crosses_devices() -> None:
+    x = leaf()
+    y = x.to("sim:0")
+    (first,) = grad((y * y * y).to("cpu").sum(), x, create_graph=True)
+    (second,) = grad(first.sum(), x)
+    assert np.allclose(second.numpy(), 6 * x.detach().numpy())
+
+
+def test_error_on_a_device_thread_reaches_the_caller() -> None:
+    class Fails(Where):
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Any:
+            raise ArithmeticError(threading.current_thread().name)
+
+    x = leaf()
+    with pytest.raises(ArithmeticError, match=ENGINE_THREAD) as caught:
+        Fails.apply(x.to("sim:0"), []).to("cpu").sum().backward()
+    assert caught.traceback[-1].name == "backward" and x.grad is None
+
+
+def test_device_thread_goes_on_after_an_error() -> None:
+    test_error_on_a_device_thread_reaches_the_caller()
+    test_leaf_on_a_device_accumulates_there()
+
+
+def test_pass_inside_a_device_thread_serves_its_device() -> None:
+    x, w = leaf(), leaf()
+
+    class Nests(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            with fd.enable_grad():
+                inner = w.to("sim:0")
+                (inner * inner).to("cpu").sum().backward()
+            return g * w.grad.to("sim:0")
+
+    Nests.apply(x.to("sim:0")).to("cpu").sum().backward()
+    assert (x.grad.tolist(), w.grad.tolist()) == ([2.0, 4.0, 6.0], [2.0, 4.0, 6.0])
+
+
+def test_pass_inside_a_device_thread_that_fails_leaves_the_outer_error() -> None:
+    class Nests(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            with fd.enable_grad():
+                leaf().to("sim:0").to("cpu").backward()
+            return g
+
+    with pytest.raises(RuntimeError, match=r"^grad can be implicitly created only for scalar"):
+        Nests.apply(leaf().to("sim:0")).to("cpu").sum().backward()
+
+
+def test_many_threads_cross_one_device() -> None:
+    x = fd.ones(4, requires_grad=True)
+
+    def work() -> None:
+        for _ in range(10):
+            (x.to("sim:0") * 2.0).to("cpu").sum().backward()
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60.0)
+    assert x.grad.tolist() == [160.0] * 4
+
+
+def test_work_queued_after_the_pass_sees_its_gradients() -> None:
+    x = fd.ones(1000, device="sim:0", requires_grad=True)
+    y = x
+    for _ in range(20):
+        y = y * 1.0 + x
+    backward(y.sum())
+    assert (x.grad * 2.0).to("cpu").tolist() == [42.0] * 1000

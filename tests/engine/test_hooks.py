@@ -1,0 +1,186 @@
+"""Hooks: their order, what they may change, and how they go away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+from fastdist import Tensor
+from fastdist.autograd import grad
+
+pytestmark = pytest.mark.usefixtures("loop")
+
+
+def leaf(*values: float) -> Tensor:
+    return fd.tensor(values or (1.0, 2.0, 3.0), dtype=fd.float64, requires_grad=True)
+
+
+def test_hooks_run_in_pytorchs_order() -> None:
+    order: list[str] = []
+    x = leaf()
+    y = x * 2.0
+    node = y.grad_fn
+    node.register_hook(lambda inputs, outputs: order.append("post"))
+    node.register_prehook(lambda outputs: order.append("pre"))
+    y.retain_grad()
+    y.register_hook(lambda g: order.append(f"first, kept {y.grad is not None}"))
+    y.register_hook(lambda g: order.append("second"))
+    x.register_hook(lambda g: order.append("leaf"))
+    x.register_post_accumulate_grad_hook(lambda leaf: order.append(f"added {leaf.grad.tolist()}"))
+    y.sum().backward()
+    assert order == [
+        "first, kept False",
+        "second",
+        "pre",
+        "post",
+        "leaf",
+        "added [2.0, 2.0, 2.0]",
+    ]
+
+
+def test_tensor_hook_replaces_the_gradient() -> None:
+    x = leaf()
+    y = x * 2.0
+    y.register_hook(lambda g: g * 10.0)
+    x.register_hook(lambda g: g + 1.0)
+    y.sum().backward()
+    assert x.grad.tolist() == [21.0] * 3
+
+
+def test_tensor_hook_sees_the_whole_gradient_of_a_shared_result() -> None:
+    x, seen = leaf(), []
+    y = x * 2.0
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    (y + y * 3.0).sum().backward()
+    assert seen == [[4.0] * 3]
+
+
+def test_retain_grad_keeps_the_gradient_that_hooks_left() -> None:
+    x = leaf()
+    y = x * 2.0
+    y.retain_grad()
+    y.register_hook(lambda g: g * 10.0)
+    y.sum().backward()
+    assert y.retains_grad and y.grad.tolist() == [10.0] * 3
+
+
+def test_retained_gradient_is_not_changed_by_the_rest_of_the_pass() -> None:
+    x = leaf()
+    y = x * 1.0
+    y.retain_grad()
+    (y + x * 5.0).sum().backward()
+    assert (y.grad.tolist(), x.grad.tolist()) == ([1.0] * 3, [6.0] * 3)
+
+
+def test_prehook_and_post_hook_replace_gradients() -> None:
+    x = leaf()
+    y = x * 2.0
+    y.grad_fn.register_prehook(lambda outputs: (outputs[0] * 3.0,))
+    y.grad_fn.register_hook(lambda inputs, outputs: (inputs[0] + outputs[0], *inputs[1:]))
+    y.sum().backward()
+    assert x.grad.tolist() == [6.0 + 3.0] * 3
+
+
+def test_removed_hook_is_not_called_and_the_others_keep_their_order() -> None:
+    x, order = leaf(), []
+    handles = [x.register_hook(lambda g, k=k: order.append(k)) for k in range(3)]
+    handles[1].remove()
+    handles[1].remove()
+    (x * 2.0).sum().backward()
+    assert order == [0, 2]
+
+
+def test_handle_removes_its_hook_at_the_end_of_a_block() -> None:
+    x, order = leaf(), []
+    with x.register_hook(lambda g: order.append("called")):
+        x.sum().backward()
+    x.sum().backward()
+    assert order == ["called"]
+
+
+def test_hooks_outlive_the_tensor_that_they_were_registered_on() -> None:
+    x, seen = leaf(), []
+    y = x * 2.0
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    z = y.sum()
+    del y
+    z.backward()
+    assert seen == [[1.0] * 3]
+
+
+def test_hook_that_changes_the_shape_is_refused() -> None:
+    x = leaf()
+    x.register_hook(lambda g: g.sum())
+    with pytest.raises(RuntimeError, match=r"^hook has changed the size of value"):
+        x.sum().backward()
+
+
+def test_hook_that_returns_no_tensor_is_refused() -> None:
+    x = leaf()
+    x.register_hook(lambda g: 3.0)
+    with pytest.raises(TypeError, match="returned float; expected a Tensor or None"):
+        x.sum().backward()
+
+
+def test_hook_is_refused_where_no_gradient_will_come() -> None:
+    with pytest.raises(RuntimeError, match=r"^cannot register a hook on a tensor that doesn't req"):
+        fd.ones(2).register_hook(print)
+
+
+def test_post_accumulate_hook_may_take_the_gradient_away() -> None:
+    x = leaf()
+
+    def step(leaf: Tensor) -> None:
+        with fd.no_grad():
+            leaf.sub_(leaf.grad)
+        leaf.grad = None
+
+    x.register_post_accumulate_grad_hook(step)
+    (x * 2.0).sum().backward()
+    assert x.grad is None and x.tolist() == [-1.0, 0.0, 1.0]
+
+
+def test_hooks_of_a_captured_leaf_run_and_post_accumulate_hooks_do_not() -> None:
+    x, order = leaf(), []
+    x.register_hook(lambda g: g * 7.0)
+    x.register_post_accumulate_grad_hook(lambda leaf: order.append("added"))
+    (g,) = grad(x.sum(), x)
+    assert g.tolist() == [7.0] * 3 and order == []
+
+
+def test_hook_sees_a_gradient_with_a_graph_only_under_create_graph() -> None:
+    seen: list[bool] = []
+    for create_graph in (False, True):
+        x = leaf()
+        x.register_hook(lambda g: seen.append(g.requires_grad))
+        (x * x).sum().backward(create_graph=create_graph)
+        x.grad = None
+    assert seen == [False, True]
+
+
+def test_error_in_a_hook_reaches_the_caller() -> None:
+    x = leaf()
+
+    def fail(g: Tensor) -> Any:
+        raise LookupError("mine")
+
+    x.register_hook(fail)
+    with pytest.raises(LookupError, match="mine"):
+        x.sum().backward()
+    assert x.grad is None
+
+
+def test_hook_may_run_a_pass_of_its_own() -> None:
+    x, w = leaf(), leaf()
+
+    def nested(g: Tensor) -> Tensor:
+        with fd.enable_grad():
+            (w * w).sum().backward()
+        return w.grad
+
+    y = x * 1.0
+    y.register_hook(nested)
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0, 6.0]
