@@ -212,18 +212,19 @@ class DistAutogradContext:
             future.add_done_callback(count)
         return result
 
-    def progress(self) -> dict[str, Any]:
-        """Return how the pass stands here: Nodes queued or running, messages, sends left out."""
+    def progress(self, pass_id: int) -> dict[str, Any]:
+        """Return how a pass stands here: Nodes queued or running, messages, sends left out."""
         with self._lock:
-            task = self._graph_task
-            waiting = [i for i in self._sends if i not in self._arrived]
+            task, begun = self._graph_task, self.pass_id == pass_id
+            arrived = self._arrived if begun else frozenset()
+            waiting = [i for i in self._sends if i not in arrived]
             # Each send without gradient counts as one outstanding task.
-            running = 0 if task is None or task.future.done() else task.outstanding - len(waiting)
+            idle = not begun or task is None or task.future.done()
             return {
-                "running": max(running, 0),
-                "sent": self._num_sent,
-                "received": len(self._arrived),
-                "waiting": waiting if task is not None else [],
+                "running": 0 if idle or task is None else max(task.outstanding - len(waiting), 0),
+                "sent": self._num_sent if begun else 0,
+                "received": len(arrived),
+                "waiting": [] if pass_id in self._ended_passes else waiting,
             }
 
 

@@ -88,7 +88,7 @@ class AutogradInterceptor:
             return
         reached = envelope.metadata.get(_REACHED)
         if reached:
-            assert isinstance(reached, list)
+            assert isinstance(reached, tuple)
             context = get_instance().find_context(asked.context_id)
             if context is not None:
                 own = get_instance().worker_id

@@ -53,12 +53,14 @@ def _wait(done: Future[None], timeout_s: float | None) -> bool:
 def handle_progress(envelope: Envelope) -> Reply:
     """Tell the root of a stalled pass how it stands here."""
     context_id = envelope.metadata["context_id"]
+    pass_id = envelope.metadata["pass_id"]
     assert isinstance(context_id, int)
+    assert isinstance(pass_id, int)
     context = get_instance().find_context(context_id)
     if context is None:
         return Reply([], {"running": 0, "sent": 0, "received": 0, "waiting": [], "workers": []})
     workers: list[Value] = [*sorted(context._known_worker_ids())]
-    return Reply([], {**context.progress(), "workers": workers})
+    return Reply([], {**context.progress(pass_id), "workers": workers})
 
 
 def _ask_round(agent: RpcAgent, context: DistAutogradContext) -> dict[int, dict[str, Any]] | None:
@@ -67,7 +69,7 @@ def _ask_round(agent: RpcAgent, context: DistAutogradContext) -> dict[int, dict[
     If it is lost, that ends the pass by itself.
     """
     own = get_instance().worker_id
-    found: dict[int, dict[str, Any]] = {own: context.progress()}
+    found: dict[int, dict[str, Any]] = {own: context.progress(context.pass_id)}
     to_ask = context._known_worker_ids() - {own}
     while to_ask:
         try:
@@ -76,7 +78,7 @@ def _ask_round(agent: RpcAgent, context: DistAutogradContext) -> dict[int, dict[
                     worker_id,
                     MessageType.PASS_PROGRESS_REQ,
                     (),
-                    {"context_id": context.id},
+                    {"context_id": context.id, "pass_id": context.pass_id},
                     timeout_s=_ANSWER_WITHIN_S,
                 )
                 for worker_id in to_ask
@@ -87,7 +89,7 @@ def _ask_round(agent: RpcAgent, context: DistAutogradContext) -> dict[int, dict[
         reached: set[Any] = set()
         for worker_id, answer in zip(to_ask, told, strict=True):
             workers = answer.pop("workers")
-            assert isinstance(workers, list)
+            assert isinstance(workers, tuple)
             reached.update(workers)
             found[worker_id] = answer
         to_ask = reached - found.keys()
