@@ -13,6 +13,7 @@ from ..dispatch.op import OPS
 from ..dispatch.view import detach
 from ..engine.backward import backward as engine_backward
 from ..ops import movement
+from ..tensor import pickling
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor
 
@@ -79,6 +80,7 @@ METHODS: dict[str, Any] = {
     "detach": detach,
     "t": movement.t,
     "reshape": movement.reshape,
+    **pickling.METHODS,
 }
 
 

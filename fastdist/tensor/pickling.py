@@ -1,0 +1,138 @@
+"""How tensors travel through pickle and copy: as NumPy arrays, with layouts interned anew."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from ..backends.backend import backend_of
+from ..core.device import Device
+from ..core.errors import GraphError
+from .layout import Layout
+from .storage import Storage
+from .tensor import Tensor, layout_of
+
+
+def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
+    """Return what pickle makes this tensor of.
+
+    Note    a result comes back as a leaf; `.grad`, hooks, history and tangents stay behind; views
+            become tensors of their own
+    """
+    array = self.to_numpy()
+    arguments = (type(self), array, self.layout.device, self.edge is not None)
+    return rebuild, arguments, getattr(self, "__dict__", None) or None
+
+
+def rebuild(
+    cls: type[Tensor], array: np.ndarray[Any, Any], device: Device, requires_grad: bool
+) -> Tensor:
+    """Return the tensor that was pickled."""
+    if not array.flags.writeable:
+        # pickle may hand out memory that it only lent, such as a received message.
+        array = array.copy(order="K")
+    on_device = backend_of(device.type).from_numpy(array, device.index)
+    tensor = _bare(cls, on_device, layout_of(on_device, device), None)
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def copy_tensor(self: Tensor) -> Tensor:
+    """Return another handle to the same memory; a leaf, also of a result."""
+    twin = _bare(type(self), self.array, self.layout, self.storage)
+    _take_attributes(twin, getattr(self, "__dict__", None))
+    return twin.requires_grad_() if self.edge is not None else twin
+
+
+def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    """Return a copy with memory, and `.grad`, of its own.
+
+    What shares memory within one deepcopy still does in the copies (on the CPU).
+    Raises  RuntimeError for a tensor that an op made
+    """
+    known = memo.get(id(self))
+    if known is not None:
+        return known  # type: ignore[no-any-return]
+    if self.edge is not None and not self.edge.is_accumulate:
+        raise GraphError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment. Copy a result with .clone() or .detach().clone()"
+        )
+    array = _copy_array(self, memo)
+    layout = layout_of(array, self.layout.device)
+    twin = _bare(type(self), array, layout, _storage_twin(self.storage, memo))
+    memo[id(self)] = twin
+    if self.edge is not None:
+        twin.requires_grad_()
+    if self.grad is not None:
+        twin.grad = copy.deepcopy(self.grad.detach(), memo)
+    _take_attributes(twin, copy.deepcopy(getattr(self, "__dict__", None), memo))
+    return twin
+
+
+def _bare(cls: type[Tensor], array: Any, layout: Layout, storage: Storage | None) -> Tensor:
+    tensor: Tensor = object.__new__(cls)
+    tensor.array, tensor.layout, tensor.storage = array, layout, storage
+    tensor.edge = tensor.extra = None
+    return tensor
+
+
+def _take_attributes(tensor: Tensor, attributes: dict[str, Any] | None) -> None:
+    # Only subclasses without __slots__ have a place for them.
+    if attributes:
+        tensor.__dict__.update(attributes)
+
+
+def _storage_twin(storage: Storage | None, memo: dict[int, Any]) -> Storage | None:
+    if storage is None:
+        return None
+    twin: Storage = memo.setdefault(id(storage), Storage())
+    return twin
+
+
+def _copy_array(tensor: Tensor, memo: dict[int, Any]) -> Any:
+    array, layout = tensor.array, tensor.layout
+    if isinstance(array, np.ndarray):
+        owner = _owner(array)
+        if owner is not array and owner.flags.forc and owner.flags.writeable:
+            return _same_place(array, owner, memo)
+        if owner is array and array.flags.forc:
+            return _twin_of(array, memo)
+    backend = backend_of(layout.device.type)
+    room = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
+    backend.copy_into(room, array)
+    return room
+
+
+def _twin_of(array: np.ndarray[Any, Any], memo: dict[int, Any]) -> np.ndarray[Any, Any]:
+    twin: np.ndarray[Any, Any] | None = memo.get(id(array))
+    if twin is None:
+        twin = memo[id(array)] = array.copy(order="K")
+    return twin
+
+
+def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _same_place(
+    view: np.ndarray[Any, Any], owner: np.ndarray[Any, Any], memo: dict[int, Any]
+) -> np.ndarray[Any, Any]:
+    """Return the part of owner's copy that view is of owner."""
+    twin = _twin_of(owner, memo)
+    start = view.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    place: np.ndarray[Any, Any] = np.ndarray(
+        view.shape, view.dtype, _bytes_of(twin), start, view.strides
+    )
+    return place
+
+
+def _bytes_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return array's memory, in its order, as what np.ndarray takes for a buffer."""
+    return array if array.flags.c_contiguous else array.T
+
+
+METHODS = {"__reduce_ex__": reduce_ex, "__copy__": copy_tensor, "__deepcopy__": deepcopy}

@@ -1,0 +1,143 @@
+"""Tensors come out of pickle and copy as they went in."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from fastdist import Tensor
+from fastdist.ops.movement import basic_index
+from fastdist.tensor.parameter import Parameter
+
+
+class Named(Tensor):
+    """A subclass with attributes."""
+
+
+def matrix(**options: object) -> Tensor:
+    return fd.tensor(np.arange(6.0).reshape(2, 3), **options)
+
+
+def again(value: object, protocol: int = pickle.HIGHEST_PROTOCOL) -> object:
+    return pickle.loads(pickle.dumps(value, protocol))
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        fd.tensor(3.5),
+        fd.tensor([True, False]),
+        fd.tensor([], dtype=fd.int8),
+        matrix(requires_grad=True),
+        matrix().t(),
+        fd.ones(1, 3).expand(4, 3),
+        fd.ones(2, device="sim:1"),
+    ],
+    ids=lambda t: f"{t.dtype.name}{tuple(t.shape)}{t.device}",
+)
+def test_pickled_tensor_is_what_it_was(tensor: Tensor, protocol: int) -> None:
+    found = again(tensor, protocol)
+    assert found.dtype is tensor.dtype and found.device is tensor.device
+    assert found.requires_grad == tensor.requires_grad and found.tolist() == tensor.tolist()
+
+
+def test_layout_of_a_pickled_tensor_is_interned() -> None:
+    assert again(matrix()).layout is matrix().layout
+
+
+def test_pickled_parameter_is_a_parameter() -> None:
+    found = again(Parameter(matrix(), requires_grad=False))
+    assert type(found) is Parameter and not found.requires_grad
+
+
+def test_pickled_result_comes_back_as_a_leaf() -> None:
+    found = again(matrix(requires_grad=True) * 2.0)
+    assert found.is_leaf and found.requires_grad
+
+
+def test_pickled_tensor_can_be_changed_and_trained() -> None:
+    found = again(fd.tensor([1.0, 2.0], requires_grad=True))
+    (found * found).sum().backward()
+    with fd.no_grad():
+        found.sub_(found.grad)
+    assert found.tolist() == [-1.0, -2.0]
+
+
+def test_out_of_band_buffers_are_not_written_to_unless_they_may_be() -> None:
+    buffers: list[pickle.PickleBuffer] = []
+    data = pickle.dumps(matrix(), 5, buffer_callback=buffers.append)
+    lent = [bytes(buffer.raw()) for buffer in buffers]
+    found = pickle.loads(data, buffers=lent)
+    found.add_(1.0)
+    assert found.tolist() == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+
+
+def test_attributes_of_a_subclass_travel_along() -> None:
+    named = Named()
+    plain = matrix()
+    named.array, named.layout = plain.array, plain.layout
+    named.edge = named.extra = named.storage = None
+    named.label = ["weights"]
+    for found in (again(named), copy.copy(named), copy.deepcopy(named)):
+        assert type(found) is Named and found.label == ["weights"]
+    assert copy.deepcopy(named).label is not named.label
+
+
+def test_copy_is_another_handle_to_the_same_memory() -> None:
+    x = matrix(requires_grad=True)
+    twin = copy.copy(x)
+    with fd.no_grad():
+        twin.mul_(2.0)
+    assert x.tolist() == twin.tolist() and twin is not x and twin.is_leaf
+    assert twin.requires_grad and twin.grad is None
+
+
+def test_deepcopy_of_a_leaf_has_memory_and_grad_of_its_own() -> None:
+    x = matrix(requires_grad=True)
+    (x * x).sum().backward()
+    twin = copy.deepcopy(x)
+    with fd.no_grad():
+        twin.zero_()
+        twin.grad.zero_()
+    assert x.tolist() == matrix().tolist() and x.grad.tolist() == (matrix() * 2.0).tolist()
+    assert twin.requires_grad and twin.is_leaf
+
+
+def test_deepcopy_of_a_result_is_refused() -> None:
+    with pytest.raises(
+        RuntimeError,
+        match=r"^Only Tensors created explicitly by the user \(graph leaves\) support the deepcopy",
+    ):
+        copy.deepcopy(matrix(requires_grad=True) * 2.0)
+
+
+def test_deepcopy_keeps_one_tensor_one() -> None:
+    x = matrix()
+    a, b = copy.deepcopy([x, x])
+    assert a is b and a is not x
+
+
+def test_deepcopy_keeps_shared_memory_shared() -> None:
+    x = matrix()
+    base, row, flipped = copy.deepcopy([x, basic_index.public(x, (1,)), x.t()])
+    row.add_(10.0)
+    assert base.tolist() == [[0.0, 1.0, 2.0], [13.0, 14.0, 15.0]] == flipped.t().tolist()
+    assert base._version == flipped._version == 1 and x.tolist() == matrix().tolist()
+
+
+def test_deepcopy_of_views_alone_shares_too() -> None:
+    x = matrix()
+    first, second = copy.deepcopy([basic_index.public(x, (0,)), x.view(6)])
+    first.fill_(7.0)
+    assert second.tolist() == [7.0, 7.0, 7.0, 3.0, 4.0, 5.0]
+
+
+def test_deepcopy_on_a_device_stays_there() -> None:
+    x = fd.ones(3, device="sim:0", requires_grad=True)
+    twin = copy.deepcopy(x)
+    assert twin.device is x.device and twin.to("cpu").tolist() == [1.0] * 3
