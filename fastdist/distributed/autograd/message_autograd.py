@@ -8,8 +8,10 @@ from ...graph.modes import tls
 from ...graph.node import Edge
 from ...tensor.tensor import Tensor
 from ..pipe.message import AutogradBlock
+from ..rpc.agent import get_current_agent
 from ..rpc.interceptors import Envelope
 from ..rpc.message_types import MessageType
+from ..rpc.wire import device_pair
 from .container import current_context_id, force_current_context_id, get_instance
 from .context import DistAutogradContext
 from .recv_rpc_backward import RecvRpcBackward
@@ -109,8 +111,15 @@ def _wrap(
         add_send_rpc_backward(context, message_id, wanting)
     # A worker that was only told of the context must hear of its end as well.
     context.add_known_worker(envelope.peer)
-    envelope.autograd = AutogradBlock(context.id, message_id)
+    envelope.autograd = AutogradBlock(context.id, message_id, _device_map_to(envelope.peer))
     envelope.wrap(message_type)
+
+
+def _device_map_to(worker_id: int) -> tuple[tuple[int, int, int, int], ...]:
+    device_map = get_current_agent().device_map_to(worker_id)
+    if not device_map:
+        return ()
+    return tuple([device_pair(mine, theirs) for mine, theirs in device_map.items()])
 
 
 def add_send_rpc_backward(

@@ -8,6 +8,7 @@ from weakref import ref
 import numpy as np
 
 from ...backends.backend import backend_of
+from ...core.device import CPU
 from ...core.errors import ContextReleasedError
 from ...core.future import Future
 from ...graph.node import Node, next_sequence_number
@@ -73,7 +74,7 @@ class RecvRpcBackward(Node):
                 "chance to run"
             )
         grads = [
-            _zeros(layout) if grad is None else grad
+            _zeros(layout) if grad is None else _on_host(grad)
             for grad, layout in zip(g, self.layout, strict=False)
         ]
         words = {
@@ -95,6 +96,14 @@ class RecvRpcBackward(Node):
 
 
 def _zeros(layout: Layout) -> Tensor:
-    zeros = np.zeros(layout.shape, layout.dtype.numpy)
-    array = backend_of(layout.device.type).from_numpy(zeros, layout.device.index)
-    return wrap(array, layout_of(array, layout.device))
+    array = np.zeros(layout.shape, layout.dtype.numpy)
+    return wrap(array, layout_of(array, CPU))
+
+
+def _on_host(grad: Tensor) -> Tensor:
+    # The send puts it on the device of the tensor that was sent, whatever the device maps say.
+    device = grad.layout.device
+    if device is CPU:
+        return grad
+    array = backend_of(device.type).to_numpy(grad.array)
+    return wrap(array, layout_of(array, CPU))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...backends.backend import backend_of
+from ...core.device import CPU
 from ...graph.node import Node, next_sequence_number
-from ...tensor.tensor import Tensor
+from ...tensor.layout import Layout
+from ...tensor.tensor import Tensor, layout_of, wrap
 
 
 class SendRpcBackward(Node):
@@ -31,7 +34,8 @@ class SendRpcBackward(Node):
     def set_grads(self, grads: tuple[Tensor | None, ...], fresh: bool = False) -> None:
         """Take the gradients of one message; if they are fresh, nobody else holds their memory."""
         assert len(grads) == len(self.edges), "a gradient message must answer every tensor sent"
-        self._grads, self._is_fresh = grads, fresh
+        self._grads = tuple([_on_device_of(layout, g) for layout, g in zip(self.layout, grads)])
+        self._is_fresh = fresh
 
     @property
     def fresh(self) -> bool:  # type: ignore[override]
@@ -56,3 +60,11 @@ class SendRpcBackward(Node):
     def name(self) -> str:
         """Return the name that PyTorch shows."""
         return "SendRpcBackward"
+
+
+def _on_device_of(layout: Layout, grad: Tensor | None) -> Tensor | None:
+    device = layout.device
+    if device is CPU or grad is None or grad.layout.device is device:
+        return grad
+    array = backend_of(device.type).from_numpy(grad.array, device.index)
+    return wrap(array, layout_of(array, device))

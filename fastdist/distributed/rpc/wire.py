@@ -182,6 +182,16 @@ def _destination(device: Device, device_map: DeviceMap | None) -> tuple[int, int
     return _DEVICE_TYPES.index(target.type), NO_INDEX if target.index is None else target.index
 
 
+def device_pair(mine: Device, theirs: Device) -> tuple[int, int, int, int]:
+    """Return an entry of a device map in the numbers of the wire."""
+    return (
+        _DEVICE_TYPES.index(mine.type),
+        NO_INDEX if mine.index is None else mine.index,
+        _DEVICE_TYPES.index(theirs.type),
+        NO_INDEX if theirs.index is None else theirs.index,
+    )
+
+
 # Where one array lies: its buffer, the offset in bytes, and its strides in elements if they differ
 # from the tensor's own.
 _Place: TypeAlias = tuple[int, int, tuple[int, ...] | None]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from fastdist.core.device import Device
 from fastdist.core.errors import RpcError
 from fastdist.core.future import Future
 from fastdist.distributed.rpc import agent as agents
@@ -20,6 +21,7 @@ class FakeAgent:
         self.raises_for: set[int] = set()
         self.fails_for: set[int] = set()
         self.unanswered = False
+        self.device_maps: dict[int, dict[Device, Device]] = {}
         self.futures: list[Future[Any]] = []
         self.when_sent: Callable[[int], None] = lambda worker_id: None
 
@@ -44,6 +46,9 @@ class FakeAgent:
         elif not self.unanswered:
             future.set_result(None)
         return future
+
+    def device_map_to(self, worker_id: int) -> dict[Device, Device]:
+        return self.device_maps.get(worker_id, {})
 
     def is_dead(self, worker_id: int) -> bool:
         return False
