@@ -71,11 +71,16 @@ def at_least_two(text: str) -> int:
 
 
 def run(name: str, rounds: int) -> dict[str, Any]:
-    """Run one benchmark and print its table."""
+    """Run one benchmark and print its table, below what it says itself of the machine."""
+    module = importlib.import_module(f"bench.{name}")
     print(f"\n{name}, {rounds} rounds, median [quartiles], ratio = fastdist / peer", flush=True)
-    rows = importlib.import_module(f"bench.{name}").run(rounds)
-    print(table(rows), flush=True)
-    return as_json(name, rows)
+    facts = module.machine() if hasattr(module, "machine") else {}
+    if facts:
+        print(", ".join(f"{fact} {value}" for fact, value in facts.items()), flush=True)
+    rows = module.run(rounds)
+    if rows:
+        print(table(rows), flush=True)
+    return as_json(name, rows, facts)
 
 
 if __name__ == "__main__":

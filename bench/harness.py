@@ -10,9 +10,11 @@ A benchmark is a module of this folder with one function `run(rounds) -> list[Ro
         peer = stopwatch("x + x", x=torch.ones(8, 8)) if torch else None
         return compare([Case("add 8x8", ours, peer, target=0.65)], rounds)
 
-The variables of `one_thread_each` are set before `run` is called, so it is in `run` that fastdist
-and torch are imported. A stopwatch is any function that does the work n times and returns the
-seconds it took; one that asks another process to do so and to answer with the seconds is as good.
+and, where figures depend on more of the machine than `machine` below tells, a function `machine`
+that returns it by name. Where nothing can be measured, `run` prints why and returns no rows. The
+variables of `one_thread_each` are set before either is called, so it is there that fastdist and
+torch are imported. A stopwatch is any function that does the work n times and returns the seconds
+it took; one that asks another process to do so and to answer with the seconds is as good.
 
 Machines are shared and clocks wander, so only what was measured side by side is compared: each
 round takes one sample of every case, ours and the peer's next to each other, in changing order. A
@@ -48,6 +50,14 @@ _LIBRARIES = ("fastdist", "numpy", "numba", "pyzmq", "torch", "cupy-cuda12x", "c
 
 
 @dataclass(frozen=True)
+class Amount:
+    """What one part of a turn moves or computes, for a rate: 12e9 bytes in a second are 12 GB/s."""
+
+    value: float
+    unit: str  # of the rate, such as GB/s; it counts in 1e9
+
+
+@dataclass(frozen=True)
 class Case:
     """One thing to time, by us and by the peer if there is one."""
 
@@ -57,6 +67,7 @@ class Case:
     target: float | None = None  # the ratio ours / peer to reach
     parts: int = 1  # into how many equal parts one turn falls, such as the Nodes of a chain
     number: int | None = None  # turns a sample; found by trial if not given
+    amount: Amount | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,7 @@ class Row:
     ratio: Spread | None
     target: float | None
     rounds: int
+    amount: Amount | None = None
 
     @property
     def missed(self) -> bool:
@@ -150,21 +162,33 @@ def row(case: Case, ours_s: Sequence[float], peer_s: Sequence[float]) -> Row:
         ratio=Spread.of(ratio) if ratio else None,
         target=case.target,
         rounds=len(ours_s),
+        amount=case.amount,
     )
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return rows as text: time a turn, quartiles in brackets, and whether targets are met."""
-    lines = [("case", "fastdist", "peer", "ratio", "target")]
+    """Return rows as text: time a turn, quartiles in brackets, rates, and whether targets are met.
+
+    A column that says nothing of any row is left out.
+    """
+    lines = [("case", "fastdist", "peer", "ratio", "rate (peer's)", "target")]
     for row in rows:
         verdict = "" if row.target is None else f"{row.target:g}{' missed' if row.missed else ''}"
         ratio = "" if row.ratio is None else f"{row.ratio.median:.2f} [{_range(row.ratio, 1.0)}]"
-        lines.append((row.name, _time(row.ours_s), _time(row.peer_s), ratio, verdict))
-    widths = [max(len(line[column]) for line in lines) for column in range(5)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
+        lines.append((row.name, _time(row.ours_s), _time(row.peer_s), ratio, _rates(row), verdict))
+    columns = [column for column in zip(*lines, strict=True) if any(column[1:])]
+    padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in columns]
+    return "\n".join("  ".join(line).rstrip() for line in zip(*padded, strict=True))
+
+
+def _rates(row: Row) -> str:
+    if row.amount is None:
+        return ""
+    ours, peer = (
+        "" if spread is None else f"{row.amount.value / spread.median / 1e9:.3g}"
+        for spread in (row.ours_s, row.peer_s)
     )
+    return f"{ours} {row.amount.unit}" + (f" ({peer})" if peer else "")
 
 
 def _time(spread: Spread | None) -> str:
@@ -210,9 +234,9 @@ def machine_line(facts: dict[str, Any]) -> str:
     )
 
 
-def as_json(name: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the rows of a benchmark in the form of --json."""
-    return {"bench": name, "rows": [asdict(row) for row in rows]}
+def as_json(name: str, rows: Sequence[Row], facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the rows of a benchmark, and its own facts of the machine, in the form of --json."""
+    return {"bench": name, "machine": facts, "rows": [asdict(row) for row in rows]}
 
 
 def _cpu_model() -> str:

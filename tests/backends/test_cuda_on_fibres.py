@@ -9,27 +9,16 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from fastdist.backends.cuda import CudaBackend, library, load
+from fastdist.backends.cuda import CudaBackend, load
 from fastdist.core.errors import DeviceError, KernelError, OutOfMemoryError
-from fastdist.kernels.cuda import launch
 from tests.backends.test_conformance import *  # noqa: F403
 from tests.fibre_shim import cupy
+from tests.fibre_shim.installed import cuda_on_fibres, forget_cupy
 
 
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    monkeypatch.setattr(cupy, "allocator", list(cupy.allocator))
-    forget_cupy()
-    backend = load()
-    yield backend
-    backend.close()
-    forget_cupy()
-
-
-def forget_cupy() -> None:
-    library.cupy.cache_clear()
-    launch._kernel.cache_clear()
+    yield from cuda_on_fibres(monkeypatch)
 
 
 def test_products_of_the_backend_are_matmul(backend: CudaBackend) -> None:

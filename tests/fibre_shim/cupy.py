@@ -7,6 +7,7 @@ late here: the order of streams is the business of sim, and of the tests marked 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, Self
@@ -16,6 +17,7 @@ import numpy as np
 from fastdist.kernels.cuda.launch import Struct
 from tests.fibre_shim.driver import run_text
 
+__version__ = "made of fibres"
 DEVICES = 2
 
 
@@ -65,9 +67,12 @@ class Event:
 
     def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
         self.device_id = state.device
+        self.recorded_s = 0.0
 
-    def record(self, stream: Stream) -> None:
+    def record(self, stream: Stream | None = None) -> None:
+        stream = stream or state.streams[state.device][-1]
         assert stream.device_id in (-1, self.device_id), "an event of another device"
+        self.recorded_s = time.perf_counter()
 
     def synchronize(self) -> None:
         pass
@@ -252,7 +257,14 @@ cuda = SimpleNamespace(
     MemoryPointer=MemoryPointer,
     memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
     driver=SimpleNamespace(CUDADriverError=CUDADriverError),
-    runtime=SimpleNamespace(CUDARuntimeError=CUDARuntimeError, getDeviceCount=lambda: DEVICES),
+    runtime=SimpleNamespace(
+        CUDARuntimeError=CUDARuntimeError,
+        getDeviceCount=lambda: DEVICES,
+        getDeviceProperties=lambda number: {"name": b"fibres"},
+        driverGetVersion=lambda: 12080,
+        runtimeGetVersion=lambda: 12060,
+    ),
+    get_elapsed_time=lambda start, end: (end.recorded_s - start.recorded_s) * 1e3,
     get_current_stream=lambda number: state.streams[number][-1],
     get_allocator=lambda: allocator[0],
     set_allocator=_set_allocator,

@@ -1,0 +1,65 @@
+"""The GPU's benchmark runs where there is one, and says what is missing where there is none."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench import gpu
+from bench.harness import Amount, compare, table
+from fastdist.backends.cuda import CudaBackend
+from tests.fibre_shim.installed import cuda_on_fibres
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
+    yield from cuda_on_fibres(monkeypatch)
+
+
+def test_without_a_gpu_one_line_says_so_and_there_are_no_rows(tmp_path: Path) -> None:
+    figures = tmp_path / "figures.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "gpu", "--json", figures],
+        cwd=ROOT,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1].startswith("no figures: cuda")
+    (result,) = json.loads(figures.read_text())["results"]
+    assert result == {"bench": "gpu", "machine": {}, "rows": []}
+
+
+def test_every_case_runs_and_is_timed_by_events(backend: CudaBackend) -> None:
+    ours = gpu.our_gpu()
+    found = list(gpu.cases(ours, ours, elements=(64,), products=(4,), mlps=((2, 3),)))
+    assert all(case.ours(1) > 0 and case.peer is not None for case in found)
+    assert [case.name.partition(",")[0] for case in found] == [
+        *("add", "mul", "relu", "tanh", "sum", "backward of tanh (g * partial)"),
+        *("matmul", "MLP 784-3-3-10"),
+    ]
+
+
+def test_the_gpu_and_its_versions_are_told(backend: CudaBackend) -> None:
+    facts = gpu.machine()
+    assert facts["gpu"] == "fibres" and facts["driver's CUDA"] == "12.8"
+
+
+def test_a_rate_is_what_was_moved_by_the_time_it_took() -> None:
+    case = gpu.Case("copy", lambda n: n * 1e-3, lambda n: n * 2e-3, amount=Amount(8e6, "GB/s"))
+    header, line = table(compare([case], rounds=2)).splitlines()
+    assert "rate (peer's)" in header and line.endswith("8 GB/s (4)")
+
+
+def test_an_mlp_step_multiplies_and_adds_as_often_as_its_products() -> None:
+    products = [(784, 3), (784, 3), *[(3, 3)] * 3, *[(3, 10)] * 3]
+    assert gpu.mlp_flops(5, 3) == sum(2 * 5 * n * m for n, m in products)

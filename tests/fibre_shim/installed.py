@@ -1,0 +1,31 @@
+"""The cuda backend on fibres, as a fixture of tests takes it: CuPy's place filled and left."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from fastdist.backends import backend
+from fastdist.backends.cuda import CudaBackend, library, load
+from fastdist.kernels.cuda import launch
+from tests.fibre_shim import cupy
+
+
+def cuda_on_fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
+    """Yield the backend, which is for the while what `backend_of("cuda")` returns."""
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(cupy, "allocator", list(cupy.allocator))
+    forget_cupy()
+    cuda = load()
+    monkeypatch.setitem(backend._loaded, "cuda", cuda)
+    yield cuda
+    cuda.close()
+    forget_cupy()
+
+
+def forget_cupy() -> None:
+    """Let the next use import CuPy, and compile, anew."""
+    library.cupy.cache_clear()
+    launch._kernel.cache_clear()
