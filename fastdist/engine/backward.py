@@ -4,7 +4,7 @@ and the engine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,7 +94,8 @@ modes_engine = _EngineChoice()
 def _run_inline(roots: list[tuple[Any, Tensor]], shared: Any, keep: bool) -> None:
     before, outer_callbacks = tls.grad, tls.final_callbacks
     set_grad_mode(False)
-    tls.final_callbacks = callbacks = []
+    callbacks: list[Callable[[], None]] = []
+    tls.final_callbacks = callbacks
     try:
         inline.run([(edge, g.array) for edge, g in roots], shared, keep)
         # A callback may add another.

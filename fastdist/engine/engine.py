@@ -145,10 +145,9 @@ class Engine:
         assert inputs is not None
         grads: tuple[Any, ...] = tuple(inputs.values)
         if node.hooks is not None and grads:
-            after = hooks.run_pre_hooks(node, grads)
-            if node.num_outputs == 1 and after[0] is not grads[0]:
-                inputs = InputBuffer(1)
-            grads = after
+            grads = hooks.run_tensor_hooks(node, grads)
+            # A hook may have kept a gradient: from now on it belongs to others, too.
+            inputs = InputBuffer(node.num_outputs)
         if task.exec_info:
             info = task.exec_info.get(node)
             if info is None:
@@ -157,6 +156,8 @@ class Engine:
                 self._capture(task, capture, grads, inputs.owns(capture.input_idx))
             if not info.needed:
                 return
+        if node.hooks is not None and node.hooks.pre:
+            grads = hooks.run_prehooks(node, grads)
         if node.is_accumulate:
             self._accumulate(task, node, grads[0], inputs.owns(0))
             return
@@ -180,8 +181,8 @@ class Engine:
 
     def _accumulate(self, task: GraphTask, node: Any, g: Tensor | None, mine: bool) -> None:
         if g is None:
-            return
-        if task.create_graph or modes.special:
+            pass  # nothing to add, but the hooks below still run
+        elif task.create_graph or modes.special:
             node.accumulate_recorded(g)
         else:
             node.accumulate(g.array, mine)
@@ -198,7 +199,7 @@ class Engine:
             )
         raw = tuple([None if g is None else g.array for g in grads])
         results = node.apply((raw[0] if raw else None) if one else raw, task.keep_graph)
-        wrapped = []
+        wrapped: list[Tensor | None] = []
         for edge, array in zip(node.edges, results, strict=True):
             if array is None or edge is None:
                 wrapped.append(None)

@@ -76,6 +76,7 @@ class GraphTask:
         self.lock = threading.Lock()
         self.outstanding = 0
         self.has_error = False
+        self._post_processed = False
         self.future: Future[list[Tensor | None]] = Future()
         self.final_callbacks: list[Callable[[], None]] = []
         # Grad mode inside the pass, and whatever else the starting thread wants to be true wherever
@@ -104,8 +105,11 @@ class GraphTask:
         """Run the final callbacks and complete the future with what was captured; once, whoever
         comes first.
         """
-        if self.future.done():
-            return
+        with self.lock:
+            # Two threads may both see the last task end.
+            if self._post_processed:
+                return
+            self._post_processed = True
         try:
             # A callback may add another, so not a for loop over a fixed list.
             position = 0

@@ -23,25 +23,38 @@ def _tensors(node: Node, grads: tuple[Any, ...]) -> list[Any]:
 
 
 def run_pre_hooks(node: Node, g: Any) -> Any:
-    """Return the gradient (or tuple of them) that tensor hooks, retain_grad and prehooks leave of
-    g.
+    """Return what tensor hooks, retain_grad and prehooks leave of g, a gradient or a tuple of them.
 
     Note    takes raw arrays or Tensors and gives back the same kind; order as in PyTorch: tensor
             hooks in the order in which they were registered, then retain_grad, then the Node's
             prehooks
     """
+    assert node.hooks is not None
+    g = run_tensor_hooks(node, g)
+    return run_prehooks(node, g) if node.hooks.pre else g
+
+
+def run_tensor_hooks(node: Node, g: Any) -> Any:
+    """Do the part of run_pre_hooks that belongs to tensors, also where the Node will not run."""
     hooks = node.hooks
     assert hooks is not None
-    many = g.__class__ is tuple
-    grads = g if many else (g,)
-    raw = not any(isinstance(one, Tensor) for one in grads)
-    tensors = _tensors(node, grads)
-    for output_nr, by_id in hooks.tensor.items():
+    if not hooks.tensor and not hooks.retains:
+        return g
+    tensors = _tensors(node, g if g.__class__ is tuple else (g,))
+    for output_nr, by_id in tuple(hooks.tensor.items()):
         for hook in tuple(by_id.values()):
             if tensors[output_nr] is not None:
                 _replace(tensors, output_nr, hook(tensors[output_nr]), node)
-    for output_nr, keep in hooks.retains.items():
+    for output_nr, keep in tuple(hooks.retains.items()):
         keep(tensors[output_nr])
+    return _same_kind(tensors, g)
+
+
+def run_prehooks(node: Node, g: Any) -> Any:
+    """Do the part of run_pre_hooks that belongs to the Node."""
+    hooks = node.hooks
+    assert hooks is not None
+    tensors = _tensors(node, g if g.__class__ is tuple else (g,))
     for hook in tuple(hooks.pre.values()):
         result = hook(tuple(tensors))
         if result is not None:
@@ -49,7 +62,13 @@ def run_pre_hooks(node: Node, g: Any) -> Any:
             for i, new in enumerate(result):
                 if new is not None:
                     _replace(tensors, i, new, node)
-    if raw:
+    return _same_kind(tensors, g)
+
+
+def _same_kind(tensors: list[Any], g: Any) -> Any:
+    """Return tensors as what g is: raw arrays or Tensors, one or a tuple."""
+    many = g.__class__ is tuple
+    if not any(isinstance(one, Tensor) for one in (g if many else (g,))):
         tensors = [None if t is None else t.array for t in tensors]
     return tuple(tensors) if many else tensors[0]
 

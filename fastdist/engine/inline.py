@@ -12,7 +12,7 @@ from ..backends.backend import backend_of
 from ..graph.accumulate_grad import AccumulateGrad
 from ..graph.node import Edge, Node, node_of
 from ..kernels.cpu.silence import silent
-from ..tensor.tensor import wrap
+from ..tensor.tensor import layout_of, wrap
 from .hooks import run_post_hooks, run_pre_hooks
 
 
@@ -99,8 +99,7 @@ def run(roots: Sequence[tuple[Any, Any]], shared: dict[Node, int], keep: bool) -
                 if edge.__class__ is Edge or edge in shared:
                     _arrive(edge, g, fresh, shared, sums, mine, ready, add_into)
                 elif edge.__class__ is AccumulateGrad:
-                    if g is not None:
-                        deliver(edge, g, fresh)
+                    deliver(edge, g, fresh)
                 elif next_node is None:
                     next_node, next_g = edge, g
                 else:
@@ -145,8 +144,7 @@ def _arrive(
     if left:
         sums[edge] = g
     elif edge.__class__ is AccumulateGrad:
-        if g is not None:
-            deliver(edge, g, edge in mine)
+        deliver(edge, g, edge in mine)
     else:
         heappush(ready, (-edge.seq, edge, g))
 
@@ -175,12 +173,14 @@ def _sum(a: Any, b: Any) -> Any:
 
 
 def deliver(edge: AccumulateGrad, g: Any, fresh: bool) -> None:
-    """Give a leaf its gradient, past its hooks."""
+    """Give a leaf its gradient, past its hooks; None adds nothing, but hooks on the Node still "
+    "run.
+    """
     if edge.hooks is not None:
         g = run_pre_hooks(edge, g)
-        if g is None:
-            return
         fresh = False
-    edge.accumulate(g, fresh)
+    if g is not None:
+        edge.accumulate(g, fresh)
     if edge.hooks is not None:
-        run_post_hooks(edge, (), wrap(g, edge.layout))
+        given = None if g is None else wrap(g, layout_of(g, edge.layout.device))
+        run_post_hooks(edge, (), given)

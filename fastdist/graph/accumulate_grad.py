@@ -88,7 +88,7 @@ class AccumulateGrad(Node):
                 if grad.storage is not None:
                     grad.storage.bump()
             else:
-                self.grad = _add(grad, wrap(g, self.layout.with_shape(self.layout.shape)))
+                self.grad = _add(grad, wrap(g, layout_of(g, self.layout.device)))
         if self.post_accumulate:
             self._run_post_accumulate()
 

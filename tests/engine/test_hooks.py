@@ -8,7 +8,7 @@ import pytest
 
 import fastdist as fd
 from fastdist import Tensor
-from fastdist.autograd import grad
+from fastdist.autograd import Function, grad
 
 pytestmark = pytest.mark.usefixtures("loop")
 
@@ -184,3 +184,49 @@ def test_hook_may_run_a_pass_of_its_own() -> None:
     y.register_hook(nested)
     y.sum().backward()
     assert x.grad.tolist() == [2.0, 4.0, 6.0]
+
+
+def test_prehook_of_a_node_that_does_not_run_is_not_called_on_what_is_captured() -> None:
+    x = leaf()
+    y = x * 2.0
+    y.grad_fn.register_prehook(lambda outputs: (outputs[0] * 100.0,))
+    (g,) = grad(y.sum(), y)
+    assert g.tolist() == [1.0] * 3
+
+
+def test_gradient_that_a_hook_kept_does_not_change_later() -> None:
+    x, kept = leaf(), []
+    x.register_hook(kept.append)
+    for _ in range(2):
+        (x * x).sum().backward()
+    assert kept[0].tolist() == [2.0, 4.0, 6.0]
+
+
+def test_hook_may_register_another_for_the_next_pass() -> None:
+    x, order = leaf(), []
+    y = x * 2.0
+
+    def hook(g: Tensor) -> None:
+        order.append("first")
+        y.register_hook(lambda g: order.append("second"))
+
+    y.register_hook(hook)
+    y.sum().backward(retain_graph=True)
+    assert order == ["first"]
+
+
+@pytest.mark.seed("E20")
+def test_hooks_of_a_leafs_node_run_even_if_no_gradient_came() -> None:
+    class Nothing(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> None:
+            return None
+
+    x, order = leaf(), []
+    x.edge.register_hook(lambda inputs, outputs: order.append(outputs))
+    Nothing.apply(x).sum().backward()
+    assert order == [(None,)] and x.grad is None

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...core.errors import GraphError
 from ...engine.graph_task import ExecInfo, GraphRoot, GraphTask
+from ...engine.hooks import run_prehooks
 from ...engine.ready_queue import ReadyQueue
 from ...graph.accumulate_grad import AccumulateGrad
 from ...graph.node import Node, next_sequence_number
@@ -86,10 +87,13 @@ def _accumulate_in(
     context: DistAutogradContext, accumulator: AccumulateGrad
 ) -> Callable[[Tensor | None, bool], Tensor | None]:
     def hook(grad: Tensor | None, mine: bool) -> Tensor | None:
-        # The leaf's own hooks have run: the engine calls them before captures.
+        # The tensor's hooks have run: the engine calls them before captures. The Node's own are for
+        # whoever does its work, which here is the context.
+        hooks: Any = accumulator.hooks
+        if hooks is not None and hooks.pre:
+            (grad,) = run_prehooks(accumulator, (grad,))
         if grad is not None:
             context.accumulate_grad(accumulator, grad, mine)
-        hooks: Any = accumulator.hooks
         if hooks is not None and hooks.post:
             for post in tuple(hooks.post.values()):
                 post((), (grad,))
