@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from fastdist.core.future import Future
 
-from . import backend_registry, functions
+from . import backend_registry, faulty_agent, functions
 from .agent import RpcAgent
 from .agent import get_current_agent as _get_current_rpc_agent
 from .agent import is_current_agent_set as _is_current_rpc_agent_set
@@ -67,6 +67,7 @@ __all__ = [
     "backend_registry",
     "enable_gil_profiling",
     "export",
+    "faulty_agent",
     "functions",
     "get_rpc_timeout",
     "get_worker_info",

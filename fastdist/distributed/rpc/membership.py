@@ -105,7 +105,7 @@ def require_name(name: str) -> None:
 
     Raises  RpcError (a RuntimeError) with torch's text
     """
-    if not isinstance(name, str) or not 0 < len(name) < _MAX_NAME or not _NAME.match(name):
+    if not isinstance(name, str) or not 0 < len(name) < _MAX_NAME or not _NAME.fullmatch(name):
         raise RpcError(
             "Worker name must match ^[A-Za-z0-9-_:]*$, and must be non-empty and shorter than "
             f"{_MAX_NAME} chars, but got {name}"

@@ -44,6 +44,7 @@ class Call:
         "message_id",
         "peer",
         "timeout_s",
+        "token",
         "what",
     )
 
@@ -62,6 +63,8 @@ class Call:
         self.timeout_s = 0.0
         # What the call holds of the peer's credit; -1 if it needs none.
         self.charged_bytes = -1
+        # Whoever takes it ends the call: an answer, a timeout and a break may come at once.
+        self.token = [True]
 
     def size_bytes(self) -> int:
         """Return the bytes of the request."""
@@ -77,7 +80,9 @@ class Call:
         """Complete the Future, once; False if the call had ended."""
         future, finish = self.future, self.finish
         assert future is not None and finish is not None
-        if future.done():
+        try:
+            self.token.pop()
+        except IndexError:
             return False
         finish(self, received_bytes, error is not None)
         return future.try_complete(value, error)

@@ -40,7 +40,8 @@ from .wire import register_reducer
 
 _logger = logging.getLogger(__name__)
 
-_DELETE_RETRIES = 3
+# What the protocol says may be said twice, so it is repeated when it could not be said.
+_RETRIES = 5
 
 
 class RRefContext:
@@ -195,7 +196,8 @@ class RRefContext:
             self._confirm(fork_id)
             return rref
         metadata = {"rref": rref_id, "fork": fork_id}
-        told = self._agent.send(owner_id, MessageType.RREF_FORK_REQUEST, (), metadata)
+        kind = MessageType.RREF_FORK_REQUEST
+        told = self._agent.send(owner_id, kind, (), metadata, retries=_RETRIES)
         told.add_done_callback(lambda done: self._fork_acknowledged(parent, fork_id, done))
         return rref
 
@@ -209,7 +211,8 @@ class RRefContext:
             self._child_accepted(fork_id)
             return
         metadata = {"fork": fork_id}
-        self._agent.send(parent, MessageType.RREF_CHILD_ACCEPT, (), metadata)
+        kind = MessageType.RREF_CHILD_ACCEPT
+        self._agent.send(parent, kind, (), metadata, retries=_RETRIES)
 
     # ---- what others ask -----------------------------------------------------------------------
 
@@ -318,7 +321,7 @@ class RRefContext:
             return
         metadata = {"rref": rref_id, "fork": fork_id}
         kind = MessageType.RREF_USER_DELETE
-        self._agent.send(owner_id, kind, (), metadata, retries=_DELETE_RETRIES)
+        self._agent.send(owner_id, kind, (), metadata, retries=_RETRIES)
 
     def _worker_lost(self, worker: WorkerInfo) -> None:
         with self._lock:

@@ -56,6 +56,8 @@ class ZmqAgent(RpcAgent):
             members that did not come
     """
 
+    client_class: type[Client] = Client
+
     def __init__(
         self,
         store: Store,
@@ -100,7 +102,9 @@ class ZmqAgent(RpcAgent):
         server = Server(self._listener, self.me, self.counts, self._admit, self._peer_left)
         self._server = server
         self.pool = ThreadPool("fastdist-rpc-pool", options.num_worker_threads, server)
-        self.client = Client(self.me, self.pool, self.counts, self.peer, self.device_map_to)
+        self.client = self.client_class(
+            self.me, self.pool, self.counts, self.peer, self.device_map_to
+        )
         self.rrefs = RRefContext(self)
         self._barrier = ShutdownBarrier(self, self.counts, self.peer)
 

@@ -1,0 +1,148 @@
+"""An agent that fails and delays messages on purpose, for tests of what must survive that."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fastdist.core.errors import RpcError
+from fastdist.distributed.pipe.metadata import Value
+
+from . import backend_registry, constants
+from .client import Client
+from .init import make_agent
+from .message_types import MessageType
+from .options import TensorPipeRpcBackendOptions
+from .outgoing import Call
+from .zmq_agent import ZmqAgent
+
+if TYPE_CHECKING:
+    from fastdist.distributed.store import Store
+
+DEFAULT_MESSAGES_TO_FAIL = (
+    "RREF_FORK_REQUEST",
+    "RREF_CHILD_ACCEPT",
+    "RREF_USER_DELETE",
+    "CLEANUP_AUTOGRAD_CONTEXT_REQ",
+)
+
+
+class FaultyTensorPipeRpcBackendOptions(TensorPipeRpcBackendOptions):
+    """Options of the FAULTY_TENSORPIPE backend.
+
+    Messages of the types `messages_to_fail` fail the first `num_fail_sends` times that they are
+    sent, each message by itself; `messages_to_delay` gives seconds by type.
+
+    Raises  ValueError for a type that there is not
+    """
+
+    def __init__(
+        self,
+        *,
+        messages_to_fail: Sequence[str] = DEFAULT_MESSAGES_TO_FAIL,
+        messages_to_delay: Mapping[str, float] | None = None,
+        num_fail_sends: int = 0,
+        **others: Any,
+    ) -> None:
+        super().__init__(**others)
+        for name in (*messages_to_fail, *(messages_to_delay or {})):
+            if name not in MessageType.__members__:
+                raise ValueError(f"unknown message type {name!r}")
+        self.messages_to_fail = list(messages_to_fail)
+        self.messages_to_delay = dict(messages_to_delay or {})
+        self.num_fail_sends = num_fail_sends
+
+
+class FaultyClient(Client):
+    """The calling half with faults; every call goes by the shared lane."""
+
+    to_fail: frozenset[int] = frozenset()
+    to_delay: Mapping[int, float] = {}
+    num_fail_sends = 0
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        # Guards _failed: how often a message, known by what it says to whom, has failed.
+        self._failed_lock = threading.Lock()
+        self._failed: dict[object, int] = {}
+
+    def call(
+        self,
+        worker_id: int,
+        kind: MessageType,
+        value: Any,
+        metadata: Mapping[str, Value] | None,
+        timeout_s: float,
+        what: object,
+    ) -> Any:
+        """Send a request, wait, and return what the answer holds."""
+        return self.request(worker_id, kind, value, (), metadata, timeout_s, what).wait()
+
+    def write(self, call: Call) -> None:
+        """Let a request leave, late, or not at all."""
+        kind = call.envelope.message_type
+        if kind in self.to_fail and self._fails_again(call):
+            raise RpcError(
+                f"Send attempt of {MessageType(kind).name} to worker {call.peer.info.name!r} "
+                "failed on purpose"
+            )
+        delay_s = self.to_delay.get(kind, 0.0)
+        if not delay_s:
+            super().write(call)
+            return
+        frames, shared = list(call.frames), call.peer.pipe.shared()
+        when = time.monotonic() + delay_s
+        self.progress.post(self.progress.call_at, when, lambda: shared.send(frames))
+
+    def _fails_again(self, call: Call) -> bool:
+        key = (call.peer.info.id, call.envelope.message_type, repr(call.envelope.metadata))
+        with self._failed_lock:
+            self._failed[key] = self._failed.get(key, 0) + 1
+            return self._failed[key] <= self.num_fail_sends
+
+
+class FaultyTensorPipeAgent(ZmqAgent):
+    """A ZmqAgent whose requests fail and are late as its options say."""
+
+    client_class = FaultyClient
+
+    def start(self) -> None:
+        """Start to serve, and to fail."""
+        options, client = self.options, self.client
+        assert isinstance(options, FaultyTensorPipeRpcBackendOptions)
+        assert isinstance(client, FaultyClient)
+        client.to_fail = frozenset(MessageType[name] for name in options.messages_to_fail)
+        delays = options.messages_to_delay.items()
+        client.to_delay = {MessageType[name]: seconds for name, seconds in delays}
+        client.num_fail_sends = options.num_fail_sends
+        super().start()
+
+
+def _construct_options(
+    rpc_timeout: float = constants.DEFAULT_RPC_TIMEOUT_SEC,
+    init_method: str = constants.DEFAULT_INIT_METHOD,
+    **others: Any,
+) -> FaultyTensorPipeRpcBackendOptions:
+    return FaultyTensorPipeRpcBackendOptions(
+        rpc_timeout=rpc_timeout, init_method=init_method, **others
+    )
+
+
+def _init_backend(
+    store: Store,
+    name: str,
+    rank: int,
+    world_size: int,
+    rpc_backend_options: FaultyTensorPipeRpcBackendOptions,
+) -> ZmqAgent:
+    if not isinstance(rpc_backend_options, FaultyTensorPipeRpcBackendOptions):
+        raise TypeError(
+            f"`rpc_backend_options` must be a `FaultyTensorPipeRpcBackendOptions`. "
+            f"{rpc_backend_options}"
+        )
+    return make_agent(FaultyTensorPipeAgent, store, name, rank, world_size, rpc_backend_options)
+
+
+backend_registry.register_backend("FAULTY_TENSORPIPE", _construct_options, _init_backend)

@@ -1,0 +1,525 @@
+"""What goes wrong, and that everybody hears of it in time: dead, frozen, foreign and late."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fastdist.core.errors import (
+    RpcError,
+    RpcNotRunningError,
+    ShutdownIncomplete,
+    StaleIncarnationError,
+    WorkerLostError,
+)
+from fastdist.distributed import rpc
+from tests.distributed.workers import Group, run_group
+
+
+def init(**options: Any) -> None:
+    rpc.init_rpc(
+        f"w{os.environ['RANK']}",
+        rpc_backend_options=rpc.TensorPipeRpcBackendOptions(**options),
+    )
+
+
+def init_tcp() -> None:
+    init(_transports=["uv"])
+
+
+def leave() -> None:
+    rpc.shutdown()
+
+
+def leave_at_once() -> None:
+    rpc.shutdown(graceful=False)
+
+
+def who() -> str:
+    return rpc.get_worker_info().name
+
+
+def hold(seconds: float = 30.0) -> str:
+    threading.Event().wait(seconds)
+    return "held"
+
+
+@pytest.fixture
+def group() -> Iterator[Group]:
+    group = Group(__file__, 3)
+    try:
+        yield group
+    finally:
+        group.kill()
+
+
+class Waiters:
+    """Calls of every kind to w1 that are under way when something happens to it."""
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[float, BaseException]] = []
+        self.threads: list[threading.Thread] = []
+
+    def begin(self) -> None:
+        rref = rpc.remote("w1", hold)
+        for call in (
+            lambda: rpc.rpc_sync("w1", hold),
+            lambda: rpc.rpc_sync("w1", hold, timeout=0),
+            lambda: rpc.rpc_async("w1", hold, timeout=0).wait(),
+            lambda: rref.to_here(timeout=0),
+        ):
+            self.threads.append(threading.Thread(target=self._wait_for, args=(call,)))
+            self.threads[-1].start()
+        deadline = time.monotonic() + 10
+        while int(rpc.rpc_sync("w1", rpc._get_debug_info)["agent.server_active_calls"]) < 6:
+            assert time.monotonic() < deadline
+
+    def _wait_for(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except BaseException as error:
+            self.ended.append((time.monotonic(), error))
+
+    def end(self) -> list[tuple[float, str, str]]:
+        for thread in self.threads:
+            thread.join(30)
+        return [(when, type(error).__name__, str(error)) for when, error in self.ended]
+
+
+waiters = Waiters()
+
+
+def begin_waiting() -> None:
+    waiters.begin()
+
+
+def end_waiting() -> list[tuple[float, str, str]]:
+    return waiters.end()
+
+
+def call_the_dead() -> None:
+    for call in (
+        lambda: rpc.rpc_sync("w1", who),
+        lambda: rpc.rpc_async("w1", who).wait(),
+        lambda: rpc.remote("w1", who).to_here(),
+    ):
+        began = time.monotonic()
+        with pytest.raises(WorkerLostError, match="worker 'w1'"):
+            call()
+        assert time.monotonic() - began < 0.5
+    assert rpc.rpc_sync("w2", who) == "w2"
+    assert rpc._get_debug_info()["agent.client_active_calls"] == "0"
+
+
+@pytest.mark.seed("T15")
+@pytest.mark.parametrize("prepare", [init, init_tcp], ids=["ipc", "tcp"])
+def test_all_calls_to_a_killed_worker_end_with_its_name(
+    group: Group, prepare: Callable[[], None]
+) -> None:
+    group.run_all(prepare)
+    group[0].run(begin_waiting)
+    killed = group[1].kill()
+    ended = group[0].run(end_waiting)
+    assert len(ended) == 4
+    for when, kind, text in ended:
+        assert kind == "WorkerLostError" and "worker 'w1' (rank 1) was lost" in text
+        assert when - killed < 0.2, f"{when - killed:.3f} s"
+    group[0].run(call_the_dead)
+    # The living leave without it.
+    for rank in (0, 2):
+        group[rank].start(leave)
+    for rank in (0, 2):
+        group[rank].result()
+        assert group[rank].end() == 0
+
+
+def test_a_frozen_worker_is_lost_after_ten_seconds_whatever_the_timeout(group: Group) -> None:
+    group.run_all(init)
+    group[0].run(begin_waiting)
+    frozen = group[1].kill(signal.SIGSTOP)
+    ended = group[0].run(end_waiting)
+    assert len(ended) == 4
+    for when, kind, text in ended:
+        assert kind == "WorkerLostError" and "no sign of life" in text
+        assert 5 < when - frozen < 11, f"{when - frozen:.3f} s"
+    # It wakes up, and is told that it is out.
+    group[1].kill(signal.SIGCONT)
+    group[1].run(find_out_that_we_are_lost)
+    group[0].run(call_the_dead)
+    group[0].run(leave_at_once)
+    group[2].run(leave_at_once)
+
+
+def find_out_that_we_are_lost() -> None:
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            rpc.rpc_sync("w0", who, timeout=1)
+        except (StaleIncarnationError, WorkerLostError) as error:
+            if "declared lost" in str(error) or "was lost" in str(error):
+                return
+        except RpcError:
+            pass
+        assert time.monotonic() < deadline
+
+
+def ping(worker: str) -> str:
+    return rpc.rpc_sync(worker, who, timeout=5)
+
+
+def ping_until_it_answers(worker: str) -> str:
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            return rpc.rpc_async(worker, who, timeout=5).wait()
+        except RpcError:
+            assert time.monotonic() < deadline
+
+
+def test_a_worker_that_was_frozen_for_a_moment_comes_back(group: Group) -> None:
+    group.run_all(init)
+    assert group[0].run(ping, "w1") == "w1"
+    group[1].kill(signal.SIGSTOP)
+    threading.Timer(4.0, group[1].kill, (signal.SIGCONT,)).start()
+    assert group[0].run(hold, 3.0) == "held"
+    assert group[0].run(ping_until_it_answers, "w1") == "w1"
+    assert group[0].run(ping, "w1") == "w1"
+    assert group[1].run(ping_until_it_answers, "w0") == "w0"
+    group.run_all(leave)
+
+
+def listener_ports() -> dict[str, str]:
+    return dict(rpc._get_current_rpc_agent().me.addresses)  # type: ignore[attr-defined]
+
+
+def rubbish_dropped() -> int:
+    return int(rpc._get_debug_info()["agent.messages_dropped_as_rubbish"])
+
+
+@pytest.mark.parametrize("security", [None, "none"])
+def test_strangers_on_the_port_reach_nobody(group: Group, security: str | None) -> None:
+    group.run_all(init_with_security, security)
+    address = group[1].run(listener_ports)["uv"].removeprefix("tcp://")
+    host, _, port = address.rpartition(":")
+    strangers: list[socket.socket] = []
+    for payload in (
+        b"",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 10,
+        os.urandom(4096),
+        b"\xff\0\0\0\0\0\0\0\1\x7f" + b"\0" * 200,
+        b"\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL" + b"\0" * 200,
+        b"\1\0" * 500,
+    ):
+        stranger = socket.create_connection((host, int(port)), timeout=5)
+        stranger.sendall(payload)
+        strangers.append(stranger)
+    connection = http.client.HTTPConnection(host, int(port), timeout=0.2)
+    connection.request("POST", "/", body=b"x" * 1_000)
+    with pytest.raises((OSError, http.client.HTTPException)):
+        connection.getresponse()
+    assert group[0].run(ping, "w1") == "w1"
+    assert group[2].run(ping, "w1") == "w1"
+    for stranger in strangers:
+        stranger.close()
+    connection.close()
+    assert group[0].run(ping, "w1") == "w1"
+    group.run_all(leave)
+
+
+def init_with_security(security: str | None) -> None:
+    init(_transports=["uv"], security=security)
+
+
+def speak_plainly(address: str, rank: int, incarnation: int) -> str:
+    """A member's words without its key, as anybody could say them who reaches the port."""
+    import zmq
+
+    from fastdist.distributed.pipe.message import Message
+
+    context = zmq.Context()
+    try:
+        dealer = context.socket(zmq.DEALER)
+        dealer.set(zmq.LINGER, 0)
+        dealer.set(zmq.SNDTIMEO, 500)
+        dealer.set(zmq.RCVTIMEO, 500)
+        dealer.connect(address)
+        try:
+            for _ in range(3):
+                dealer.send(Message(0x181, source=rank, incarnation=incarnation).encode()[0])
+                dealer.send(Message(0x102, 5, source=rank, incarnation=incarnation).encode()[0])
+                dealer.send(os.urandom(200))
+            return f"answered {dealer.recv()!r}"
+        except zmq.Again:
+            return "nothing"
+        finally:
+            dealer.close()
+    finally:
+        context.term()
+
+
+def test_a_stranger_without_the_secret_is_not_heard(group: Group) -> None:
+    group.run_all(init_tcp)
+    address = group[1].run(listener_ports)["uv"]
+    assert speak_plainly(address, 0, 1) == "nothing"
+    assert group[1].run(rubbish_dropped) == 0
+    assert group[0].run(ping, "w1") == "w1"
+    group.run_all(leave)
+
+
+def test_a_worker_of_an_earlier_life_is_refused(group: Group) -> None:
+    group.run_all(init)
+    address = group[1].run(listener_ports)["ipc"]
+    # The socket file is this user's: whoever comes this way is heard, and refused.
+    answer = speak_plainly(address, 0, 12345)
+    assert "earlier life" in answer and "StaleIncarnationError" in answer
+    assert group[1].run(rubbish_dropped) >= 1
+    assert group[0].run(ping, "w1") == "w1"
+    group.run_all(leave)
+
+
+# ---- beginnings ---------------------------------------------------------------------------------
+
+
+def try_init(name: str, world_size: int, timeout_s: float = 3.0) -> str:
+    options = rpc.TensorPipeRpcBackendOptions(init_timeout=timeout_s)
+    try:
+        rpc.init_rpc(name, world_size=world_size, rpc_backend_options=options)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    rpc.shutdown()
+    return "ok"
+
+
+def init_under_one_name() -> str:
+    return try_init("same", 2)
+
+
+@pytest.mark.seed("T16")
+def test_two_workers_of_one_name_are_told_both() -> None:
+    for answer in run_group(init_under_one_name, 2):
+        assert answer.startswith("RpcError: RPC worker name same is not unique: ranks 0 and 1")
+
+
+def init_with_wrong_world() -> str:
+    rank = int(os.environ["RANK"])
+    os.environ["WORLD_SIZE"] = str(2 + rank)
+    return try_init(f"w{rank}", 2 + rank)
+
+
+def test_two_workers_that_disagree_on_the_world_size_are_told_both() -> None:
+    for answer in run_group(init_with_wrong_world, 2):
+        assert answer != "ok" and "world size" in answer.replace("_", " "), answer
+
+
+def init_alone() -> str:
+    if os.environ["RANK"] == "1":
+        return "never came"
+    began = time.monotonic()
+    answer = try_init("w0", 2, timeout_s=1.0)
+    assert 0.9 < time.monotonic() - began < 5
+    return answer
+
+
+def test_a_missing_worker_is_named_at_the_init_timeout() -> None:
+    answer, _ = run_group(init_alone, 2)
+    assert answer.startswith("StoreTimeoutError") and "1 of 2 ranks did not come" in answer
+
+
+def init_twice() -> None:
+    init()
+    with pytest.raises(RpcError, match="RPC is already initialized"):
+        init()
+    rpc.shutdown()
+    init()
+    assert rpc.rpc_sync("w0", who) == "w0"
+    rpc.shutdown()
+    assert [t.name for t in threading.enumerate() if t.name.startswith("fastdist-rpc")] == []
+
+
+def test_a_worker_can_leave_and_join_again() -> None:
+    run_group(init_twice, 2)
+
+
+# ---- ends ---------------------------------------------------------------------------------------
+
+
+def chain(depth: int) -> int:
+    hold(0.05)
+    if depth:
+        other = f"w{1 - rpc.get_worker_info().id}"
+        followers.append(rpc.rpc_async(other, chain, (depth - 1,)))
+    return depth
+
+
+followers: list[Any] = []
+
+
+def shut_down_while_a_chain_runs() -> int:
+    init()
+    if os.environ["RANK"] == "0":
+        followers.append(rpc.rpc_async("w1", chain, (6,)))
+    rpc.shutdown()
+    assert all(future.done() and future.exception() is None for future in followers)
+    assert [t.name for t in threading.enumerate() if t.name.startswith("fastdist")] == []
+    return len(followers)
+
+
+@pytest.mark.seed("T30", "T32")
+def test_a_graceful_shutdown_waits_for_nested_and_follow_up_calls() -> None:
+    assert sum(run_group(shut_down_while_a_chain_runs, 2)) == 7
+
+
+def shut_down_without_w1() -> str:
+    init()
+    if os.environ["RANK"] == "1":
+        hold(2.5)
+        rpc.shutdown(graceful=False)
+        return ""
+    began = time.monotonic()
+    with pytest.raises(ShutdownIncomplete) as raised:
+        rpc.shutdown(timeout=0.7)
+    assert time.monotonic() - began < 3
+    assert not rpc._is_current_rpc_agent_set()
+    return str(raised.value)
+
+
+def test_a_shutdown_that_nobody_joins_names_who_is_missing() -> None:
+    answer, _ = run_group(shut_down_without_w1, 2)
+    assert "missing: w1" in answer
+
+
+class Records(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@pytest.mark.seed("T29")
+def test_a_shutdown_logs_nothing_of_peers_that_close() -> None:
+    assert run_group(shut_down_and_listen, 3) == [[], [], []]
+
+
+def shut_down_and_listen() -> list[str]:
+    records = Records()
+    logging.getLogger().addHandler(records)
+    init()
+    for worker in ("w0", "w1", "w2"):
+        assert rpc.rpc_sync(worker, who) == worker
+    rpc.shutdown()
+    return records.lines
+
+
+def send_after_the_end() -> None:
+    init()
+    agent: Any = rpc._get_current_rpc_agent()
+    info = rpc.get_worker_info("w1")
+    rpc.shutdown()
+    with pytest.raises(RpcNotRunningError, match="has not been initialized"):
+        rpc.rpc_sync("w1", who)
+    text = r"^Node [01] tried to send\(\) a message .* but RPC is no longer running on this node\."
+    with pytest.raises(RpcNotRunningError, match=text):
+        agent.call(info, who, (), {}, 1.0)
+    with pytest.raises(RpcNotRunningError, match=text):
+        agent.call_async(info, who, (), {}, 1.0)
+
+
+@pytest.mark.seed("T34")
+def test_a_call_after_the_end_says_so() -> None:
+    run_group(send_after_the_end, 2)
+
+
+def end_without_shutdown() -> None:
+    init()
+    rpc.rpc_sync("w0", who)
+
+
+def test_a_process_may_end_without_shutdown() -> None:
+    run_group(end_without_shutdown, 2)
+
+
+def count_idle_seconds() -> float:
+    init()
+    for worker in ("w0", "w1"):
+        rpc.rpc_sync(worker, who)
+        rpc.rpc_async(worker, who).wait()
+    hold(0.3)
+    before = time.process_time()
+    hold(3.0)
+    used = time.process_time() - before
+    rpc.shutdown()
+    return used / 3.0
+
+
+def test_idle_workers_use_no_processor() -> None:
+    assert sum(run_group(count_idle_seconds, 2)) < 0.05
+
+
+# ---- groups without a world size ----------------------------------------------------------------
+
+
+def join_dynamically() -> list[str]:
+    rank = int(os.environ["RANK"])
+    store = f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}"
+    options = rpc.TensorPipeRpcBackendOptions(init_method=store)
+    rpc.init_rpc(f"w{rank}", rank=rank, rpc_backend_options=options)
+    seen = []
+    if rank == 0:
+        deadline = time.monotonic() + 20
+        while len(seen) < 3:
+            assert time.monotonic() < deadline
+            seen = [info.name for info in rpc._get_current_rpc_agent().get_worker_infos()]
+        for name in seen:
+            assert ping_until_it_answers(name) == name
+    rpc.shutdown()
+    return seen
+
+
+@pytest.mark.seed("T18")
+def test_workers_without_a_world_size_find_each_other() -> None:
+    assert run_group(join_dynamically, 3)[0] == ["w0", "w1", "w2"]
+
+
+# ---- faults on purpose --------------------------------------------------------------------------
+
+
+def init_faulty(**faults: Any) -> None:
+    rpc.init_rpc(
+        f"w{os.environ['RANK']}",
+        backend=rpc.BackendType.FAULTY_TENSORPIPE,
+        rpc_backend_options=rpc.faulty_agent.FaultyTensorPipeRpcBackendOptions(**faults),
+    )
+
+
+def calls_fail_and_are_late() -> None:
+    init_faulty(
+        messages_to_fail=["PYTHON_REMOTE_CALL", "RREF_USER_DELETE"],
+        messages_to_delay={"PYTHON_CALL": 0.2},
+        num_fail_sends=1,
+    )
+    if os.environ["RANK"] == "0":
+        began = time.monotonic()
+        assert rpc.rpc_sync("w1", who) == "w1"
+        assert time.monotonic() - began >= 0.19
+        with pytest.raises(RpcError, match="RPC ran for more than"):
+            rpc.rpc_sync("w1", who, timeout=0.05)
+        rref = rpc.remote("w1", who)
+        with pytest.raises(RpcError, match="failed on purpose"):
+            rref.to_here()
+    rpc.shutdown()
+
+
+@pytest.mark.seed("T38")
+def test_a_faulty_agent_fails_and_delays_what_it_is_told_to() -> None:
+    run_group(calls_fail_and_are_late, 2)

@@ -1,0 +1,142 @@
+"""Options, names and kinds: torch's fields, torch's texts."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastdist.core.device import Device
+from fastdist.core.errors import RpcError
+from fastdist.distributed import rpc
+from fastdist.distributed.rpc import MessageType, TensorPipeRpcBackendOptions, backend_registry
+from fastdist.distributed.rpc.membership import require_name
+
+
+@pytest.mark.seed("T5", "T8")
+def test_defaults_are_torchs() -> None:
+    options = TensorPipeRpcBackendOptions()
+    assert options.num_worker_threads == 16
+    assert options.rpc_timeout == 60.0
+    assert options.init_method == "env://"
+    assert options.device_maps == {} and options.devices == []
+    assert rpc.ZmqRpcBackendOptions is TensorPipeRpcBackendOptions
+
+
+@pytest.mark.seed("T6")
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_thread_count_must_be_positive(number: int) -> None:
+    with pytest.raises(RuntimeError, match=f"^num_worker_threads must be positive, got {number}"):
+        TensorPipeRpcBackendOptions(num_worker_threads=number)
+
+
+@pytest.mark.seed("T7")
+def test_unknown_transports_and_channels_are_refused_at_construction() -> None:
+    with pytest.raises(RuntimeError, match=r"^Unknown transport: shmem; known, fastest first"):
+        TensorPipeRpcBackendOptions(_transports=["uv", "shmem"])
+    with pytest.raises(RuntimeError, match=r"^Unknown channel: dma; known, fastest first: arena"):
+        TensorPipeRpcBackendOptions(_channels=["dma"])
+    TensorPipeRpcBackendOptions(_transports=["tcp", "shm"], _channels=["basic"])
+
+
+def test_the_environment_names_transports_where_the_user_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FASTDIST_TRANSPORTS", " uv , ipc ")
+    assert TensorPipeRpcBackendOptions()._transports == ["uv", "ipc"]
+    monkeypatch.setenv("FASTDIST_TRANSPORTS", "nonsense")
+    with pytest.raises(RuntimeError, match=r"^Unknown transport: nonsense"):
+        TensorPipeRpcBackendOptions()
+
+
+@pytest.mark.seed("T9")
+def test_device_maps_merge_and_stay_one_to_one() -> None:
+    options = TensorPipeRpcBackendOptions(device_maps={"w1": {0: 1}})
+    options.set_device_map("w1", {"cuda:1": "cuda:2"})
+    options.set_device_map("w2", {0: 0})
+    assert options.device_maps["w1"] == {
+        Device("cuda:0"): Device("cuda:1"),
+        Device("cuda:1"): Device("cuda:2"),
+    }
+    assert set(options.device_maps) == {"w1", "w2"}
+    with pytest.raises(ValueError, match=r"^`set_device_map` only supports 1-to-1 mapping"):
+        options.set_device_map("w1", {0: 3})
+    with pytest.raises(ValueError, match=r"^`device_map` only supports 1-to-1 mapping"):
+        options.set_device_map("w1", {5: 1})
+    with pytest.raises(ValueError, match=r"^`device_map` only supports 1-to-1 mapping"):
+        TensorPipeRpcBackendOptions(device_maps={"w1": {0: 1, 1: 1}})
+
+
+@pytest.mark.seed("T10")
+def test_devices_must_be_gpus() -> None:
+    text = r"^`set_devices` expect a list of CUDA devices, but got device type cpu\."
+    with pytest.raises(ValueError, match=text):
+        TensorPipeRpcBackendOptions(devices=["cpu"])
+    options = TensorPipeRpcBackendOptions(devices=[0, "sim:1"])
+    assert options.devices == [Device("cuda:0"), Device("sim:1")]
+    with pytest.raises(ValueError, match=text):
+        options.set_devices(["cpu"])
+
+
+@pytest.mark.seed("T40")
+@pytest.mark.parametrize("name", ["", "a b", "ü", "x" * 128, "a/b", "new\n"])
+def test_bad_worker_names_are_refused(name: str) -> None:
+    text = "^" + r"Worker name must match \^\[A-Za-z0-9-_:\]\*\$, and must be non-empty and shorter"
+    with pytest.raises(RuntimeError, match=text + " than 128 chars, but got"):
+        require_name(name)
+    with pytest.raises(RuntimeError, match=text):
+        rpc.init_rpc(name, rank=0, world_size=1)
+
+
+def test_good_worker_names_pass() -> None:
+    for name in ("a", "Trainer3", "ps:0", "a-b_c", "x" * 127):
+        require_name(name)
+
+
+@pytest.mark.seed("T39")
+def test_message_kinds_are_numbered_as_torchs() -> None:
+    torchs = [kind for kind in MessageType if kind & 0xFF < 0x80]
+    assert len(torchs) == 27
+    assert MessageType.SCRIPT_CALL == 0x100 and MessageType.PYTHON_RET == 0x203
+    assert MessageType.FORWARD_AUTOGRAD_REQ == 0x10F and MessageType.RREF_ACK == 0x20E
+    assert MessageType.EXCEPTION == 0x237 and MessageType.UNKNOWN == 0x3C
+    assert MessageType.RREF_BACKWARD_RESP == 0x218
+    for kind in MessageType:
+        assert not (kind.is_request() and kind.is_response())
+        assert kind.is_request() == bool(kind & 0x100)
+        assert kind.is_response() == bool(kind & 0x200)
+
+
+def test_backends_are_registered_by_name() -> None:
+    assert backend_registry.backend_registered("TENSORPIPE")
+    assert repr(rpc.BackendType.TENSORPIPE) == "BackendType.TENSORPIPE"
+    options = backend_registry.construct_rpc_backend_options(
+        rpc.BackendType.TENSORPIPE, rpc_timeout=3, num_worker_threads=2
+    )
+    assert (options.rpc_timeout, options.num_worker_threads) == (3.0, 2)
+    with pytest.raises(RuntimeError, match="TENSORPIPE: already registered"):
+        backend_registry.register_backend("TENSORPIPE", dict, dict)
+
+
+def test_wrong_arguments_of_init_rpc_are_told() -> None:
+    with pytest.raises(TypeError, match="backend must be a member of BackendType"):
+        rpc.init_rpc("w0", backend="TENSORPIPE", rank=0, world_size=1)
+    with pytest.raises(TypeError, match="must be an instance of RpcBackendOptions"):
+        rpc.init_rpc("w0", rank=0, world_size=1, rpc_backend_options={})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="security is 'tls'"):
+        TensorPipeRpcBackendOptions(security="tls")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: rpc.rpc_sync("w0", len, ([],)),
+        lambda: rpc.rpc_async("w0", len, ([],)),
+        lambda: rpc.remote("w0", len, ([],)),
+        rpc.get_worker_info,
+        lambda: rpc.RRef(1),
+        rpc.shutdown,
+        rpc._get_debug_info,
+    ],
+)
+def test_everything_before_init_says_what_to_call(call: object) -> None:
+    with pytest.raises(RpcError, match=r"has not been initialized\. Call .*init_rpc first"):
+        call()  # type: ignore[operator]

@@ -1,0 +1,140 @@
+"""What a peer's state makes of events, without threads, sockets or clocks."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from fastdist.distributed.rpc.peer_state import (
+    Die,
+    Event,
+    LookAgainAt,
+    Patience,
+    PeerState,
+    Recover,
+    State,
+    Suspect,
+)
+
+PATIENCE = Patience(suspect_s=3, frozen_s=10, grace_s=1, heartbeat_s=2, join_s=10)
+
+
+def alive(now: float = 0.0) -> PeerState:
+    peer = PeerState(now, PATIENCE)
+    assert peer.step(Event.CONNECTED, now) == []
+    return peer
+
+
+def test_a_peer_joins_by_its_first_handshake() -> None:
+    peer = PeerState(0.0, PATIENCE)
+    assert peer.state is State.JOINING
+    peer.step(Event.REACHED, 0.1)
+    assert peer.state is State.JOINING
+    peer.step(Event.CONNECTED, 0.2)
+    assert peer.state is State.ALIVE
+    assert peer.next_look() is None
+
+
+def test_a_process_that_ended_is_dead_at_once() -> None:
+    (action,) = alive().step(Event.PROCESS_ENDED, 5.0)
+    assert isinstance(action, Die) and not action.left and "process has ended" in action.reason
+
+
+def test_a_goodbye_is_an_end_without_loss() -> None:
+    (action,) = alive().step(Event.LEFT, 5.0)
+    assert isinstance(action, Die) and action.left
+
+
+def test_a_frozen_peer_is_suspect_and_then_dead_ten_seconds_after_its_last_sign_of_life() -> None:
+    peer = alive()
+    # Frozen at 100; heartbeats break the connection two seconds later.
+    assert peer.step(Event.DISCONNECTED, 102.0) == [LookAgainAt(103.0)]
+    assert peer.step(Event.REFUSED, 102.1)[-1] == LookAgainAt(103.0)
+    peer.step(Event.REACHED, 102.2)
+    assert Suspect() in peer.step(Event.TICK, 103.0)
+    assert peer.state is State.SUSPECT
+    assert peer.step(Event.DISCONNECTED, 107.0) == [LookAgainAt(110.0)]
+    assert peer.step(Event.TICK, 109.9) == [LookAgainAt(110.0)]
+    (action,) = peer.step(Event.TICK, 110.0)
+    assert isinstance(action, Die) and "10.0 s" in action.reason
+
+
+def test_a_connection_that_comes_back_is_a_recovery_and_not_a_death() -> None:
+    peer = alive()
+    peer.step(Event.DISCONNECTED, 5.0)
+    peer.step(Event.REFUSED, 5.1)
+    peer.step(Event.REACHED, 5.2)
+    assert peer.step(Event.CONNECTED, 5.3) == [Recover()]
+    assert peer.step(Event.TICK, 100.0) == []
+    assert peer.state is State.ALIVE
+
+
+def test_a_peer_that_refuses_connections_is_dead_after_the_grace() -> None:
+    peer = alive()
+    peer.step(Event.DISCONNECTED, 5.0)
+    peer.step(Event.REFUSED, 5.0)
+    peer.step(Event.REFUSED, 5.5)
+    (action,) = peer.step(Event.REFUSED, 6.0)
+    assert isinstance(action, Die) and "nobody listens" in action.reason
+
+
+def test_a_peer_that_never_answers_is_dead_after_the_time_to_join() -> None:
+    peer = PeerState(0.0, PATIENCE)
+    assert peer.next_look() == 10.0
+    assert peer.step(Event.TICK, 9.9) == [LookAgainAt(10.0)]
+    (action,) = peer.step(Event.TICK, 10.0)
+    assert isinstance(action, Die)
+
+
+def test_a_rejection_tells_the_reason() -> None:
+    (action,) = alive().step(Event.REJECTED, 1.0, "it was declared lost")
+    assert action == Die("it was declared lost")
+
+
+@pytest.mark.parametrize("event", list(Event))
+def test_dead_is_final(event: Event) -> None:
+    peer = alive()
+    peer.step(Event.PROCESS_ENDED, 1.0)
+    assert peer.step(event, 2.0) == []
+    assert peer.state is State.DEAD and peer.next_look() is None
+
+
+def test_any_order_of_events_dies_once_and_never_forgets_to_look_again() -> None:
+    rng = random.Random(11)
+    for _ in range(2000):
+        peer, now, deaths = PeerState(0.0, PATIENCE), 0.0, 0
+        for _ in range(40):
+            now += rng.choice((0.01, 0.3, 1.0, 4.0))
+            actions = peer.step(rng.choice(list(Event)), now)
+            deaths += sum(isinstance(action, Die) for action in actions)
+            look = peer.next_look()
+            if peer.state is State.SUSPECT:
+                assert look is not None
+            if look is not None:
+                # Whoever looks only when told to sees the death in time.
+                assert any(isinstance(a, LookAgainAt) for a in actions) or peer.state in (
+                    State.ALIVE,
+                    State.JOINING,
+                    State.SUSPECT,
+                )
+        assert deaths <= 1
+        assert (deaths == 1) == (peer.state is State.DEAD)
+
+
+def test_silence_is_always_followed_by_death_within_its_time() -> None:
+    rng = random.Random(12)
+    for _ in range(500):
+        peer = alive()
+        began = now = 50.0
+        peer.step(Event.DISCONNECTED, now)
+        while peer.state is not State.DEAD:
+            look = peer.next_look()
+            assert look is not None
+            if rng.random() < 0.5:
+                now = min(look, now + rng.random())
+                peer.step(rng.choice((Event.DISCONNECTED, Event.REFUSED, Event.REACHED)), now)
+            else:
+                now = max(now, look)
+                peer.step(Event.TICK, now)
+        assert now - began <= 10.0
