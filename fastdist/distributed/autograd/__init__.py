@@ -6,12 +6,18 @@ runs the local graph; a receive sends its gradients to the worker that sent the 
 goes on from there. Gradients stay in the context (`get_gradients`), so passes of several contexts
 do not meet.
 
-container.py   contexts by id                    send_rpc_backward.py, recv_rpc_backward.py   the
-two ends of a message context.py     what one worker knows of one pass message_autograd.py
-where messages are wrapped engine.py      runs a worker's part              dependencies.py
-which Nodes must run messages.py    what other workers ask            global_cpu_thread.py
-GPU to CPU continuations abort.py       a pass that failed elsewhere      stall.py
-a pass that cannot end
+container.py             contexts by id
+context.py               what one worker knows of one context
+message_autograd.py      where messages are wrapped
+send_rpc_backward.py     the end of a message whose tensors left
+recv_rpc_backward.py     the end of a message whose tensors came
+messages.py              what other workers ask
+engine.py                runs a worker's part of a pass
+dependencies.py          which Nodes must run
+global_cpu_thread.py     GPU to CPU continuations
+rref_backward.py         a root that lives elsewhere
+abort.py                 a pass that failed elsewhere
+stall.py                 a pass that cannot end
 """
 
 from __future__ import annotations

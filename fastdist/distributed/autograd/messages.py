@@ -7,10 +7,12 @@ from ...core.future import Future
 from ..rpc.handlers import register_handler
 from ..rpc.interceptors import Envelope, install
 from ..rpc.message_types import MessageType
+from ..rpc.rref import RRef
 from .abort import handle_abort
 from .container import get_instance
 from .engine import dist_engine
 from .message_autograd import AutogradInterceptor
+from .rref_backward import handle_rref_backward, rref_backward
 from .stall import handle_progress
 
 
@@ -50,3 +52,6 @@ def install_all() -> None:
     register_handler(MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ, handle_clean_up)
     register_handler(MessageType.ABORT_AUTOGRAD_CONTEXT_REQ, handle_abort)
     register_handler(MessageType.PASS_PROGRESS_REQ, handle_progress)
+    register_handler(MessageType.RREF_BACKWARD_REQ, handle_rref_backward)
+    # rpc knows of no passes: references to tensors learn of them here.
+    RRef.backward = rref_backward  # type: ignore[attr-defined]

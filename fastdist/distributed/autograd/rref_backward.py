@@ -1,0 +1,56 @@
+"""RRef.backward: a pass whose root lives on another worker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.errors import GraphError
+from ...engine.backward import backward as local_backward
+from ...tensor.tensor import Tensor
+from ..rpc.agent import get_current_agent
+from ..rpc.interceptors import Envelope
+from ..rpc.message_types import MessageType
+from ..rpc.rref import RRef
+from .container import INVALID_CONTEXT_ID
+from .engine import dist_engine
+
+
+def rref_backward(
+    self: RRef[Any], dist_autograd_ctx_id: int = INVALID_CONTEXT_ID, retain_graph: bool = False
+) -> None:
+    """Run a backward pass from the tensor that this refers to, on its owner, and wait for it.
+
+    With the id of a context it is a pass of that context; without one a local pass of the owner.
+
+    Raises  RuntimeError if the value is no tensor; what the pass raises
+    """
+    if self.is_owner():
+        _run(self, dist_autograd_ctx_id, retain_graph)
+        return
+    agent: Any = get_current_agent()
+    words = {"context_id": dist_autograd_ctx_id, "retain_graph": retain_graph}
+    agent.request(
+        self.owner().id, MessageType.RREF_BACKWARD_REQ, (self,), words, 0.0, rref_backward
+    ).wait()
+
+
+def handle_rref_backward(envelope: Envelope) -> None:
+    """Run the pass for a worker that refers to its root."""
+    words = envelope.metadata
+    context_id = words["context_id"]
+    assert isinstance(context_id, int)
+    assert envelope.read_value is not None
+    (rref,) = envelope.read_value()
+    _run(rref, context_id, bool(words["retain_graph"]))
+
+
+def _run(rref: RRef[Any], context_id: int, retain_graph: bool) -> None:
+    root = rref.local_value()
+    if not isinstance(root, Tensor):
+        raise GraphError(
+            f"RRef should contain a tensor for .backward(), but it contains {type(root).__name__}"
+        )
+    if context_id == INVALID_CONTEXT_ID:
+        local_backward([root], retain_graph=retain_graph)
+    else:
+        dist_engine().execute(context_id, [root], retain_graph)

@@ -1,0 +1,187 @@
+"""The claim: messages are wrapped as PyTorch wraps them, down to the bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+import fastdist
+import fastdist.distributed.autograd as da
+from fastdist import Tensor
+from fastdist.core.device import Device
+from fastdist.distributed.autograd import messages
+from fastdist.distributed.pipe.message import NO_INDEX, AutogradBlock, Message, decode
+from fastdist.distributed.rpc import interceptors
+from fastdist.distributed.rpc.interceptors import Envelope
+from fastdist.distributed.rpc.message_types import MessageType, call_type_of
+from tests.distributed.autograd.fake_agent import FakeAgent
+
+
+def leaf() -> Tensor:
+    return fastdist.tensor([1.0, 2.0], requires_grad=True)
+
+
+def request(kind: MessageType, *tensors: Tensor, to: int = 1) -> Envelope:
+    """Return a request as it leaves, through all interceptors."""
+    envelope = Envelope(kind, to, list(tensors))
+    interceptors.request_out(envelope)
+    return envelope
+
+
+def arrived(envelope: Envelope, tensors: list[Tensor], requires_grad: list[bool]) -> Envelope:
+    """Return the envelope that a peer makes of one that left."""
+    other = Envelope(envelope.message_type, 3, tensors, envelope.metadata)
+    other.inner_type, other.autograd = envelope.inner_type, envelope.autograd
+    other.requires_grad = requires_grad
+    return other
+
+
+@pytest.mark.seed("U7")
+def test_a_request_outside_of_contexts_is_not_wrapped(agent: FakeAgent) -> None:
+    envelope = request(MessageType.PYTHON_CALL, leaf())
+    assert envelope.message_type == MessageType.PYTHON_CALL and envelope.autograd is None
+
+
+@pytest.mark.seed("U8", "U13")
+@pytest.mark.parametrize(
+    "kind",
+    [
+        MessageType.PYTHON_CALL,
+        MessageType.PYTHON_REMOTE_CALL,
+        MessageType.PYTHON_RREF_FETCH_CALL,
+        MessageType.SCRIPT_RREF_FETCH_CALL,
+    ],
+)
+def test_requests_whose_result_may_require_grad_are_always_wrapped(
+    agent: FakeAgent, kind: MessageType
+) -> None:
+    with da.context():
+        envelope = request(kind)
+    assert (envelope.message_type, envelope.inner_type) == (MessageType.FORWARD_AUTOGRAD_REQ, kind)
+
+
+@pytest.mark.seed("U7", "U8")
+@pytest.mark.parametrize("kind", [MessageType.SCRIPT_CALL, MessageType.SCRIPT_REMOTE_CALL])
+def test_calls_of_ops_are_wrapped_for_tensors_that_require_grad_alone(
+    agent: FakeAgent, kind: MessageType
+) -> None:
+    with da.context():
+        plain, wrapped = request(kind, leaf().detach()), request(kind, leaf())
+    assert plain.autograd is None and plain.message_type == kind
+    assert wrapped.autograd is not None and wrapped.effective_type == kind
+
+
+@pytest.mark.seed("U8")
+def test_ops_travel_as_built_in_operators_and_other_functions_do_not() -> None:
+    assert call_type_of(fastdist.add) == call_type_of(fastdist.matmul) == MessageType.SCRIPT_CALL
+    assert call_type_of(leaf) == call_type_of(print) == MessageType.PYTHON_CALL
+
+
+@pytest.mark.parametrize(
+    "kind", [MessageType.BACKWARD_AUTOGRAD_REQ, MessageType.RREF_USER_DELETE, MessageType.PING]
+)
+def test_messages_of_our_own_are_never_wrapped(agent: FakeAgent, kind: MessageType) -> None:
+    with da.context():
+        assert request(kind, leaf()).autograd is None
+
+
+@pytest.mark.seed("U9", "U13")
+def test_a_wrapped_message_tells_all_over_the_wire(agent: FakeAgent) -> None:
+    agent.device_maps = {1: {Device.parse("sim:0"): Device.parse("sim:2")}}
+    with da.context() as context_id:
+        envelope = request(MessageType.PYTHON_CALL, leaf())
+    sent = Message(
+        envelope.message_type,
+        source=3,
+        inner_type=envelope.inner_type,
+        autograd=envelope.autograd,
+    )
+    came = decode(sent.encode())
+    assert came.type == MessageType.FORWARD_AUTOGRAD_REQ and came.source == 3
+    assert came.inner_type == MessageType.PYTHON_CALL
+    assert came.autograd == AutogradBlock(context_id, 3 << 48, ((2, 0, 2, 2),))
+    assert NO_INDEX not in came.autograd.device_map[0]
+
+
+@pytest.mark.seed("U1", "U2", "U11")
+def test_a_send_is_filed_with_its_edges_and_its_receiver(agent: FakeAgent) -> None:
+    a, b = leaf(), leaf()
+    with da.context():
+        block = request(MessageType.PYTHON_CALL, a, leaf().detach(), b, to=5).autograd
+        context = da._current_context()
+        assert block is not None and list(context._send_functions()) == [block.message_id]
+        send = context._send_functions()[block.message_id]
+        assert send.edges == (a.edge, b.edge) and send.layout == (a.layout, b.layout)
+        assert context._known_worker_ids() == {5}
+
+
+@pytest.mark.seed("U2")
+def test_a_message_id_that_comes_twice_is_our_mistake(agent: FakeAgent) -> None:
+    with da.context():
+        context = da._current_context()
+        request(MessageType.PYTHON_CALL, leaf())
+        ((message_id, send),) = context._send_functions().items()
+        with pytest.raises(AssertionError, match="used twice"):
+            context.add_send_function(send, message_id)
+
+
+@pytest.mark.seed("U3", "U10", "U12")
+def test_a_wrapped_request_makes_its_context_current_while_it_runs(agent: FakeAgent) -> None:
+    with da.context() as theirs:
+        sent = request(MessageType.PYTHON_CALL)
+        assert da._current_context()._send_functions() == {}
+    da._stop(), da._init(3)  # as on another worker, where nothing of it is known
+    came = arrived(sent, [], [])
+    with interceptors.request_in(came):  # type: ignore[union-attr]
+        assert da.current_context_id() == theirs
+    assert da.current_context_id() == -1 and da._retrieve_context(theirs)._recv_functions() == {}
+
+
+@pytest.mark.seed("U4", "U5", "U6")
+def test_received_tensors_have_a_history_where_they_required_grad(agent: FakeAgent) -> None:
+    with da.context():
+        sent = request(MessageType.PYTHON_CALL, leaf(), leaf().detach(), leaf())
+        context, block = da._current_context(), sent.autograd
+        tensors = [leaf().detach() for _ in range(3)]
+        with interceptors.request_in(arrived(sent, tensors, [True, False, True])):  # type: ignore[union-attr]
+            pass
+        (recv,) = context._recv_functions().values()
+        assert block is not None and list(context._recv_functions()) == [block.message_id]
+        assert [t.grad_fn for t in tensors] == [recv, None, recv]
+        assert [tensors[0].output_nr, tensors[2].output_nr] == [0, 1]
+        assert recv.from_worker_id == 3 and recv.name() == "RecvRpcBackward"
+
+
+@pytest.mark.seed("U7")
+def test_a_response_without_gradients_is_not_wrapped(agent: FakeAgent) -> None:
+    with da.context():
+        asked = request(MessageType.PYTHON_CALL)
+        plain = Envelope(MessageType.PYTHON_RET, 1, [leaf().detach()])
+        interceptors.response_out(plain, asked)
+        wrapped = Envelope(MessageType.PYTHON_RET, 1, [leaf() * 2])
+        interceptors.response_out(wrapped, asked)
+    assert plain.autograd is None and plain.message_type == MessageType.PYTHON_RET
+    assert wrapped.message_type == MessageType.FORWARD_AUTOGRAD_RESP
+
+
+@pytest.mark.seed("C30")
+def test_an_answer_tells_the_owner_whom_a_call_reached(agent: FakeAgent) -> None:
+    with da.context():
+        asked = request(MessageType.PYTHON_CALL, to=1)
+        context = da._current_context()
+        context.add_known_workers({7, 8})
+        answer = Envelope(MessageType.PYTHON_RET, 1, [])
+        interceptors.response_out(answer, asked)
+        context._workers.clear()
+        came = Envelope(MessageType.PYTHON_RET, 1, [])
+        came.metadata = {name: tuple(value) for name, value in answer.metadata.items()}
+        interceptors.response_in(came, asked)
+        assert context._known_worker_ids() == {7, 8}
+
+
+@pytest.mark.seed("C19", "C30")
+def test_a_clean_up_is_passed_on_once(agent: FakeAgent) -> None:
+    da._init(3).get_or_create_context(9).add_known_workers({0, 5})
+    message = Envelope(MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ, 1, [], {"context_id": 9})
+    messages.handle_clean_up(message)
+    messages.handle_clean_up(message)
+    assert sorted(worker_id for worker_id, *_ in agent.sent) == [0, 5]
