@@ -171,7 +171,8 @@ class Body:
     @classmethod
     def of(cls, tree: Node, names: Sequence[str]) -> Body:
         """Return the body of a tree, for instance of one that substitute made."""
-        return parse(to_text(tree), names)
+        text, names = to_text(tree), tuple(names)
+        return _interned_body(text, names) or _new_body(text, names, tree)
 
     def __repr__(self) -> str:
         return f"Body({self.text!r}, {self.names!r})"
@@ -186,14 +187,19 @@ def parse(text: str, names: Sequence[str]) -> Body:
     Raises  ScalarSyntaxError naming the word and its column
     """
     text, names = text.strip(), tuple(names)
+    return _interned_body(text, names) or _new_body(text, names, _Parser(text, names).tree())
+
+
+def _interned_body(text: str, names: tuple[str, ...]) -> Body | None:
     with Body._interned_lock:
-        body = Body._interned.get((text, names))
-    if body is not None:
-        return body
-    tree = _Parser(text, names).tree()
+        return Body._interned.get((text, names))
+
+
+def _new_body(text: str, names: tuple[str, ...], tree: Node) -> Body:
     made = object.__new__(Body)
     made.text, made.names, made.tree, made.readings = text, names, tree, {}
     made.used = frozenset(node.id for node in walk(tree) if isinstance(node, Name))
+    assert made.used <= set(names), f"{text!r} uses more than {names}"
     with Body._interned_lock:
         return Body._interned.setdefault((text, names), made)
 

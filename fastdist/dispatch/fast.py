@@ -200,26 +200,31 @@ def _test(op: PointwiseOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
     return silent(fast)
 
 
-def public_of(op: Op, fast: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that users call: the fast closure, unless out= or an attribute is
-    given.
+def public_of(op: Op, make_fast: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """Return the function that users call: the fast closure, unless out= or an attribute is given.
+
+    Note    the closure is made at the first call, and its kernel with it: most programs need few
     """
-    from .op import dress, finish
+    from .op import define, finish
+
+    def first_call(*operands: Any) -> Any:
+        names["_fast"] = fast = make_fast()
+        return fast(*operands)
 
     tensors = ", ".join(op.tensors)
     attributes = [p for p in op.parameters if p.name in op.attributes]
-    names: dict[str, Any] = {"_fast": fast, "_general": op.general, "_finish": finish, "_op": op}
+    names: dict[str, Any] = {"_fast": first_call, "_general": op.general}
+    names |= {"_finish": finish, "_op": op}
     for parameter in attributes:
         names[f"_default_{parameter.name}"] = parameter.default
     extra = "".join(f", {p.name}=_default_{p.name}" for p in attributes)
     plain = " and ".join(["out is None", *(f"{p.name} is _default_{p.name}" for p in attributes)])
     values = "".join(f"{p.name}, " for p in attributes)
     source = (
-        f"def {op.name}({tensors}, *{extra}, out=None):\n"
+        f"def public({tensors}, *{extra}, out=None):\n"
         f"    if {plain}: result = _fast({tensors})\n"
         f"    else: result = _general(({tensors},), ({values}), out)\n"
         "    return result if result is not NotImplemented else _finish(_op, result, "
         f"({tensors},))\n"
     )
-    exec(compile(source, f"<fastdist op {op.name}>", "exec"), names)
-    return dress(names[op.name], op)
+    return define(op, source, names)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 from ..core.device import CPU, Device
@@ -35,10 +37,14 @@ class Op:
         self.returns = str(signature.return_annotation)
         self.module = function.__module__
         self.has_out = True
-        self.public: Callable[..., Any] = _public_function(self)
         self.has_inplace = False
         self.sample: Callable[..., Any] | None = None
         self.linear = False
+
+    @functools.cached_property
+    def public(self) -> Callable[..., Any]:
+        """The function that users call; made at its first use, for many ops are given another."""
+        return _public_function(self)
 
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
@@ -97,12 +103,27 @@ def _public_function(op: Op) -> Callable[..., Any]:
     tensors = "".join(f"{name}, " for name in op.tensors)
     attributes = "".join(f"{name}, " for name in op.attributes)
     source = (
-        f"def {op.name}({', '.join(parts)}):\n"
+        f"def public({', '.join(parts)}):\n"
         f"    return _general(({tensors}), ({attributes}), {'out' if op.has_out else 'None'})\n"
     )
-    exec(compile(source, f"<fastdist op {op.name}>", "exec"), names)
-    public: Callable[..., Any] = names[op.name]
+    return define(op, source, names)
+
+
+def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
+    """Return the function `public` that source makes over names, as op's own."""
+    exec(_compiled(source), names)
+    public: Callable[..., Any] = names["public"]
+    # A copy of its own: code learns from its calls which globals it meets, and tracebacks show its
+    # name.
+    public.__code__ = public.__code__.replace(co_name=op.name, co_qualname=op.name)
     return dress(public, op)
+
+
+@functools.cache
+def _compiled(source: str) -> CodeType:
+    # Ops of one signature have one source; to compile it for each of them would take longer than
+    # all else that is done for an op at import.
+    return compile(source, "<fastdist op>", "exec")
 
 
 def dress(function: Callable[..., Any], op: Op) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -38,36 +39,35 @@ OPERATORS = {
 UNARY_OPERATORS = {"neg": "__neg__", "abs": "__abs__", "bitwise_not": "__invert__"}
 
 
-def fast_functions(op: PointwiseOp) -> tuple[Callable[..., Any], Callable[..., Any] | None] | None:
-    """Return the op's fast closure and its swapped twin; None for ops that always go the general
-    way.
-
-    """
+def has_short_way(op: PointwiseOp) -> bool:
+    """Say whether there is a closure for op; without one it always goes the general way."""
     plain = op.plain
     if plain is None or plain.dtype == "integral":
-        return None
-    kernel = kernel_for(plain.run_body)
+        return False
+    return len(op.tensors) == 1 or (len(op.tensors) == 2 and plain.run_body.names == op.tensors)
+
+
+def short_ways(op: PointwiseOp) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
+    """Return the op's fast closure and, of two operands, its swapped twin."""
+    assert op.plain is not None
+    kernel = kernel_for(op.plain.run_body)
     if len(op.tensors) == 1:
-        return fast.unary(plain, kernel), None
-    if len(op.tensors) == 2 and plain.run_body.names == op.tensors:
-        return fast.binary(plain, kernel)
-    return None
+        return fast.unary(op.plain, kernel), None
+    return fast.binary(op.plain, kernel)
 
 
 def attach_pointwise(op: PointwiseOp) -> None:
     """Give one pointwise op its public function, method, operators and in-place twin."""
-    closures = fast_functions(op)
-    if closures is not None:
-        forward, swapped = closures
-        op.fast = forward
-        op.public = fast.public_of(op, forward)
+    if has_short_way(op):
+        made = functools.cache(lambda: short_ways(op))
+        op.public = fast.public_of(op, lambda: made()[0])
         if op.name in UNARY_OPERATORS:
-            setattr(TensorMethods, UNARY_OPERATORS[op.name], forward)
+            setattr(TensorMethods, UNARY_OPERATORS[op.name], made()[0])
         names = OPERATORS.get(op.name)
         if names is not None:
-            setattr(TensorMethods, names[0], forward)
+            setattr(TensorMethods, names[0], made()[0])
             if names[1]:
-                setattr(TensorMethods, names[1], swapped)
+                setattr(TensorMethods, names[1], made()[1])
     if op.name in PRIVATE or op.name in FUNCTIONAL_ONLY:
         return
     if op.name not in NOT_METHODS:
@@ -87,7 +87,7 @@ def attach_structured() -> None:
     product = OPS["matmul"]
     assert isinstance(product, StructuredOp)
     matmul = fast_structured.fast_matmul(product)
-    product.public = fast.public_of(product, matmul)
+    product.public = fast.public_of(product, lambda: matmul)
     total = OPS["sum"]
     assert isinstance(total, StructuredOp)
     total.public = dress(fast_structured.fast_sum(total, total.public), total)
