@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..graph.accumulate_grad import is_dense
 from ..graph.add_gradients import add_gradients
 from ..tensor.tensor import Tensor
 
@@ -28,7 +29,7 @@ class InputBuffer:
         have = self.values[position]
         if have is None:
             self.values[position] = value
-            self._mine |= fresh << position
+            self._mine |= (fresh and is_dense(value.array, value.layout)) << position
             return
         bit = 1 << position
         self.values[position] = add_gradients(have, value, bool(self._mine & bit))

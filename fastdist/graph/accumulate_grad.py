@@ -76,7 +76,7 @@ class AccumulateGrad(Node):
             if grad is None:
                 backend = backend_of(self.layout.device.type)
                 layout = self.layout
-                if not (fresh and layout.contiguous and _is_dense(g, layout)):
+                if not (fresh and is_dense(g, layout)):
                     kept = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
                     backend.copy_into(kept, g)
                     g = kept
@@ -111,10 +111,12 @@ class AccumulateGrad(Node):
         return RemovableHandle(self.post_accumulate, hook)
 
 
-def _is_dense(g: Any, layout: Layout) -> bool:
+def is_dense(g: Any, layout: Layout) -> bool:
+    """Return whether a raw array is laid out in C order, as layout says, and may be written to."""
     if g.__class__ is np.ndarray:
-        return bool(g.flags.c_contiguous)
-    return layout_of(g, layout.device) is layout
+        # What expand makes of a single number is in C order, too, but not to be written to.
+        return bool(layout.contiguous and g.flags.c_contiguous and g.flags.writeable)
+    return layout.contiguous and layout_of(g, layout.device) is layout
 
 
 def _add(a: Tensor, b: Tensor) -> Tensor:

@@ -334,3 +334,11 @@ def test_gradient_of_a_transposed_leaf_has_its_shape_and_values() -> None:
     w = fd.tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
     (w.t() @ fd.ones(2, 1, dtype=fd.float64)).sum().backward()
     assert tuple(w.grad.shape) == (2, 3) and w.grad.is_contiguous()
+
+
+def test_gradient_of_a_mean_can_be_added_to() -> None:
+    for values in ((1.0,), (1.0, 2.0, 3.0)):
+        x = leaf(*values)
+        for _ in range(3):
+            (x.mean() + (x * 1.0).mean()).backward()
+        assert x.grad.tolist() == pytest.approx([6.0 / len(values)] * len(values))
