@@ -117,12 +117,14 @@ class CpuBackend:
         return int(array.__array_interface__["data"][0])
 
     def expand(self, array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-        if not array.flags.forc:
-            return np.broadcast_to(array, shape)
-        # A third of broadcast_to's time, and every backward of a sum comes here; memory without
-        # gaps lends its buffer.
-        view: np.ndarray = np.ndarray(shape, array.dtype, array, 0, expanded_strides(array, shape))
-        view.flags.writeable = False
+        strides = expanded_strides(array, shape)
+        if array.flags.forc:
+            # A third of as_strided's time; memory without gaps lends its buffer.
+            view: np.ndarray = np.ndarray(shape, array.dtype, array, 0, strides)
+        else:
+            view = as_strided(array, shape, strides)
+        if 0 in strides and any(n > 1 and s == 0 for n, s in zip(shape, strides, strict=True)):
+            view.flags.writeable = False  # one place in memory stands for many elements
         return view
 
     def as_strided(

@@ -1,5 +1,4 @@
-"""The shortest way through the two structured ops that everything calls: the matrix product and the
-sum of all.
+"""The shortest way through two structured ops that everything calls: matmul and the sum of all.
 
 Same shape as fast.py: the five steps written out for small plain tensors, everything else goes to
 `general`.
@@ -37,6 +36,7 @@ class MatmulBackward0(Node):
     fresh = True
     op: StructuredOp
 
+    @silent
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return g @ other.T and input.T @ g, each if it is wanted."""
         a, b = self.edges
@@ -116,7 +116,7 @@ def fast_matmul(op: StructuredOp) -> Callable[..., Any]:
                 return out
         return general_path((input, other), ())
 
-    return matmul
+    return silent(matmul)
 
 
 def product_layout(a: Layout, b: Layout) -> Layout | None:

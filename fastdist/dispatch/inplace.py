@@ -1,6 +1,4 @@
-"""In-place ops, with PyTorch's gradients and errors, on leaves, results, and views of recorded
-bases.
-"""
+"""In-place ops, with PyTorch's gradients and errors, on leaves, results and recorded views."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from ..core.errors import DTypeError, GraphError, ShapeError
 from ..graph.modes import modes, tls
 from ..graph.node import Node, next_sequence_number
 from ..tensor.storage import storage_of
-from ..tensor.tensor import Tensor, layout_of, wrap
+from ..tensor.tensor import Tensor
 from .broadcast import broadcast_shapes
 from .constants import as_operand
 from .op import OPS, common_device, dress
@@ -35,9 +33,11 @@ from .view import replay, replay_array
 def require_may_change(target: Tensor) -> None:
     """Raise PyTorch's errors for tensors whose in-place change would lose a gradient.
 
-    Raises  RuntimeError for a leaf that requires grad, a view of one, and a view made in no_grad of
-            a recorded base
+    Raises  RuntimeError for a leaf that requires grad, a view of one, a view made in no_grad of a
+            recorded base, and memory that may not be written
     """
+    if not target.layout.contiguous or target.array.__class__ is np.ndarray:
+        _require_writable(target)
     if not tls.grad:
         return
     if target.edge is not None and target.edge.is_accumulate:
@@ -59,6 +59,23 @@ def require_may_change(target: Tensor) -> None:
             "A view was created in no_grad mode and is being modified inplace with grad mode "
             "enabled. "
             "Make the view and the change both inside no_grad(), or both outside."
+        )
+
+
+def _require_writable(target: Tensor) -> None:
+    layout = target.layout
+    if not layout.contiguous and any(
+        step == 0 and length > 1 for length, step in zip(layout.shape, layout.strides, strict=True)
+    ):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. Please clone() the tensor before performing the operation: "
+            f"it has shape {layout.shape} and strides {layout.strides}"
+        )
+    if target.array.__class__ is np.ndarray and not target.array.flags.writeable:
+        raise RuntimeError(
+            "unsupported operation: the memory of the written-to tensor is read-only, as the NumPy "
+            "array was that it was made of; write to a clone()"
         )
 
 
@@ -104,20 +121,14 @@ def run_inplace(
 ) -> Tensor:
     """Write op(target, ...) into target, record it, and carry tangents."""
     operands = tuple([_operand(operand) for operand in operands])
-    if any(o is NotImplemented for o in operands):
+    if refused(operands):
         raise TypeError(
             f"{op.name}_(): expected Tensors or numbers, got {[type(o).__name__ for o in operands]}"
         )
     require_may_change(target)
-    compute = op.compute_dtype([*operands, *attributes] if attributes else operands)
+    compute = op.compute_dtype(operands, attributes)
     result_dtype = bool_ if op.dtype == "bool" else compute
     layout = target.layout
-    if not can_cast(result_dtype, layout.dtype):
-        raise DTypeError(
-            f"result type {result_dtype.name} can't be cast to the desired output type "
-            f"{layout.dtype.name}: "
-            f"{op.name}_ would lose values; use {op.name} and keep its result"
-        )
     shape = broadcast_shapes(
         f"{op.name}_", [o.layout.shape for o in operands if isinstance(o, Tensor)]
     )
@@ -126,6 +137,12 @@ def run_inplace(
             f"output with shape {list(layout.shape)} doesn't match the broadcast shape "
             f"{list(shape)}: "
             f"{op.name}_ cannot grow the tensor that it writes into"
+        )
+    if not can_cast(result_dtype, layout.dtype):
+        raise DTypeError(
+            f"result type {result_dtype.name} can't be cast to the desired output type "
+            f"{layout.dtype.name}: "
+            f"{op.name}_ would lose values; use {op.name} and keep its result"
         )
     device = common_device(op, operands)
     recording = _will_record(op, operands, layout)
@@ -237,7 +254,7 @@ class CopySlices(Node):
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the same as Tensors."""
-        result = OPS["clone"].public(g)
+        result = OPS["packed"].public(g)
         part = result
         for op, attributes in self.steps:
             part = op.general((part,), attributes)

@@ -25,11 +25,13 @@ from .derive import ZERO, gradient_body, gradient_of, tensor_expression, with_de
 from .gradients import as_array, in_used_order
 from .op import Op, common_device, register
 from .output import write_out
-from .promotion import get_default_dtype, result_dtype
+from .promotion import dtype_of_number, get_default_dtype, result_dtype
 from .tangents import carry_pointwise, levels_of
 
 # Inputs of these names choose: they are bool, and stay so whatever the op computes in.
 CONDITIONS = frozenset({"condition", "mask"})
+# Numbers of these names scale an operand: they say nothing about the result's dtype.
+FACTORS = frozenset({"alpha", "value"})
 
 
 class PointwiseOp(Op):
@@ -128,20 +130,33 @@ class PointwiseOp(Op):
         assert body is not None
         return kernel_for(in_used_order(body))
 
-    def compute_dtype(self, operands: Sequence[Any]) -> DType:
-        """Return the dtype in which the body is computed."""
+    def compute_dtype(self, operands: Sequence[Any], numbers: Sequence[Any] = ()) -> DType:
+        """Return the dtype in which the body is computed.
+
+        Raises  RuntimeError for dtypes that the op has no meaning for, and fractions that scale
+                integers
+        """
+        if not numbers:
+            return self._meeting(operands)
+        named = list(zip(self.number_names, numbers, strict=True))
+        found = self._meeting([*operands, *[n for name, n in named if name not in FACTORS]])
+        for name, number in named if self.dtype != "first" else ():
+            if dtype_of_number(number).is_floating_point and not found.is_floating_point:
+                raise DTypeError(
+                    f"For integral input tensors, argument {name} must not be a floating point "
+                    f"number: {self.name} got {name}={number!r} for {found.name}"
+                )
+        return found
+
+    def _meeting(self, operands: Sequence[Any]) -> DType:
         if (len(operands) == 1 or self.dtype == "first") and isinstance(operands[0], Tensor):
             found = operands[0].layout.dtype
         else:
             found = result_dtype(operands)
         if self.dtype == "floating" and not found.is_floating_point:
             return get_default_dtype()
-        if self.dtype in ("number", "whole") and found is bool_:
-            raise DTypeError(
-                f"{self.name}: bool tensors have no arithmetic of this kind; use logical_* or "
-                "bitwise_* ops, or cast "
-                "with .to(fastdist.int64)"
-            )
+        if self.dtype in ("number", "whole"):
+            refuse_bool(self.name, found, operands)
         if self.dtype == "counted" and found is bool_:
             return int64
         if self.dtype in ("integral", "whole") and found.is_floating_point:
@@ -157,7 +172,7 @@ class PointwiseOp(Op):
             isinstance(o, Tensor) for o in operands
         ):
             return NotImplemented
-        compute = self.compute_dtype([*operands, *attributes] if attributes else operands)
+        compute = self.compute_dtype(operands, attributes)
         device = common_device(self, operands)
         shape = broadcast_shapes(
             self.name, [o.layout.shape for o in operands if isinstance(o, Tensor)]
@@ -247,6 +262,28 @@ class PointwiseOp(Op):
         result.edge = node
 
 
+_NO_BOOL = {
+    "sub": "Subtraction, the `-` operator, with {} is not supported",
+    "rsub": "Subtraction, the `-` operator, with {} is not supported",
+    "neg": "Negation, the `-` operator, on {} is not supported",
+    "relu": "Boolean inputs not supported for relu",
+}
+
+
+def refuse_bool(name: str, found: DType, operands: Sequence[Any]) -> None:
+    """Raise DTypeError if operands of an arithmetic op meet in bool; for a difference, if one is
+    bool.
+    """
+    if found is not bool_ and name not in ("sub", "rsub"):
+        return
+    dtypes = [o.layout.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
+    if bool_ not in dtypes:
+        return
+    what = "two bool tensors" if dtypes == [bool_, bool_] else "a bool tensor"
+    text = _NO_BOOL.get(name, "{} has no " + name).format(what)
+    raise DTypeError(f"{text}; use logical_* or bitwise_* ops, or cast with .to(fastdist.int64)")
+
+
 def _operand(value: Any) -> Any:
     if isinstance(value, Tensor | bool | int | float):
         return value
@@ -289,7 +326,7 @@ def empty_like_operands(
             if layout.contiguous:
                 break
             order = sorted(range(len(shape)), key=lambda i: -layout.strides[i])
-            if any(layout.strides[i] <= 0 for i in order):
+            if any(layout.strides[i] <= 0 and shape[i] > 1 for i in order):
                 break
             packed = backend.empty(tuple(shape[i] for i in order), dtype.numpy, device.index)
             return packed.transpose(tuple(order.index(i) for i in range(len(shape))))

@@ -1,6 +1,4 @@
-"""Ops with a kernel of their own: reductions, products, indexing, everything that is not
-pointwise.
-"""
+"""Ops with a kernel of their own: reductions, products, indexing, all that is not pointwise."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from .gradients import as_array, cast_array, reduce_recorded
 from .node_code import unpack_input, unpack_output
 from .op import Op, common_device, register
 from .output import write_out
-from .pointwise import _operand, refused
+from .pointwise import _operand, empty_like_operands, refused
 from .tangents import below, levels_of, set_tangent, tangent_of
 
 
@@ -29,7 +27,8 @@ class Plan(NamedTuple):
 
     `compute` is the dtype to which tensors are cast first (None: each stays as it is); `seen_as` is
     the shape under which the caller sees the kernel's output (keepdim), `kernel` names another
-    kernel than the op's.
+    kernel than the op's; `others` are the results of `extra_outputs`, filled in for the derivatives
+    that ask for the plan.
     """
 
     shape: Shape
@@ -39,6 +38,7 @@ class Plan(NamedTuple):
     kernel: str | None = None
     seen_as: Shape | None = None
     extra_outputs: tuple[tuple[Shape, DType], ...] = ()
+    others: tuple[Tensor, ...] = ()
 
 
 class StructuredOp(Op):
@@ -48,10 +48,12 @@ class StructuredOp(Op):
     `@op.vjp("input")` decorates the function of (g, ...) that gives the gradient of that input; it
     names what it needs of: out, the inputs, the attributes, `<input>_layout`, `plan`. What no vjp
     names is not saved. `@op.jvp` takes `<input>_t` for the tangents (None where there is none);
-    `linear=True` means that the op of the tangent is the jvp.
+    `linear=True` means that the op of the tangent is the jvp. With `keeps_order` the result walks
+    memory as the input does; all others are in C order.
     """
 
     kind = "structured"
+    keeps_order = False
 
     def __init__(
         self,
@@ -124,13 +126,13 @@ class StructuredOp(Op):
     ) -> Any:
         """Check, offer to the tracer, run, record a Node, carry tangents."""
         operands = tuple([None if o is None else _operand(o) for o in operands])
-        if any(o is NotImplemented for o in operands) or not any(
-            isinstance(o, Tensor) for o in operands
-        ):
+        if refused(operands) or not any(isinstance(o, Tensor) for o in operands):
             return NotImplemented
         assert self._plan is not None, f"{self.name} has no plan"
         plan = self._plan(*operands, *attributes)
         results = self._run(operands, plan)
+        if len(results) > 1:
+            plan = plan._replace(others=results[1:])
         if out is not None:
             return write_out(self, out, results[0], operands)
         special = modes.special and bool(levels_of(operands))
@@ -159,10 +161,13 @@ class StructuredOp(Op):
             if plan.compute is not None and layout.dtype is not plan.compute:
                 array = as_compute(backend, array, plan.compute, index)
             arrays.append(array)
-        outs = [
-            backend.empty(shape, dtype.numpy, index)
-            for shape, dtype in ((plan.shape, plan.dtype), *plan.extra_outputs)
-        ]
+        if self.keeps_order:
+            outs = [empty_like_operands(backend, operands, plan.dtype, device, plan.shape)]
+        else:
+            outs = [
+                backend.empty(shape, dtype.numpy, index)
+                for shape, dtype in ((plan.shape, plan.dtype), *plan.extra_outputs)
+            ]
         backend.kernel(plan.kernel or self.kernel)(*arrays, *outs, *plan.numbers)
         if plan.seen_as is not None:
             outs = [array.reshape(plan.seen_as) for array in outs]
@@ -229,8 +234,8 @@ class StructuredOp(Op):
             if not self._vjps:
                 return None
             raise NotImplementedError(
-                f"Trying to use forward AD with {self.name} that does not support it because it has not been "
-                "implemented yet."
+                f"Trying to use forward AD with {self.name} that does not support it because it "
+                "has not been implemented yet."
             )
         known = dict(zip(self.tensors, inputs, strict=True))
         known.update(zip(self.attributes, attributes, strict=True))

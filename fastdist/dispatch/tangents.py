@@ -136,7 +136,7 @@ def _walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
     """
     if tangent.layout is tensor.layout or tangent.layout.contiguous:
         return tangent
-    copy: Tensor = OPS["clone"].public(tangent)
+    copy: Tensor = OPS["packed"].public(tangent)
     return copy
 
 

@@ -69,7 +69,9 @@ class ViewOp(StructuredOp):
         extra = result.extra = Extra()
         step = (self, attributes)
         of = input.extra
-        if of is not None and of.base is not None:
+        # A view that was made a leaf of its own is where the graph ends: a base, too.
+        is_leaf = input.edge is not None and input.edge.is_accumulate
+        if of is not None and of.base is not None and not is_leaf:
             extra.base, extra.replay = of.base, (*of.replay, step)
             root = of.tangent_root
             if root is not None:

@@ -18,22 +18,35 @@ from ..tensor.tensor import Tensor, layout_of, wrap
 
 @structured("copying.cast", linear=True, has_out=False)
 def clone(input: Tensor) -> Tensor:
-    """Return a copy that gradients flow through."""
+    """Return a copy that gradients flow through; it walks memory as input does."""
+
+
+@structured("copying.cast", linear=True, has_out=False)
+def packed(input: Tensor) -> Tensor:
+    """Return a copy in C order."""
 
 
 @clone.plan
+@packed.plan
 def _(input: Tensor) -> Plan:
     return Plan(input.layout.shape, input.layout.dtype)
 
 
 @clone.vjp("input")
+@packed.vjp("input")
 def _(g: Tensor) -> Tensor:
     return g
+
+
+clone.keeps_order = True
 
 
 @structured("copying.cast", linear=True, has_out=False)
 def cast(input: Tensor, dtype: DType) -> Tensor:
     """Return a copy in another dtype, converted as C does."""
+
+
+cast.keeps_order = True
 
 
 @cast.plan
@@ -102,7 +115,7 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
 @composite(function=False)
 def contiguous(input: Tensor) -> Tensor:
     """Return the tensor itself if its elements lie in C order, else a copy that does."""
-    return input if input.layout.contiguous else clone.general((input,), ())  # type: ignore[no-any-return]
+    return input if input.layout.contiguous else packed.general((input,), ())  # type: ignore[no-any-return]
 
 
 @composite(function=False)

@@ -217,11 +217,8 @@ def _(input: Tensor, dim: Any) -> tuple[Any, ...]:
 
 @squeeze.array
 def _(backend: Any, array: Any, dim: tuple[int, ...]) -> Any:
-    return (
-        array[tuple(0 if i in dim else slice(None) for i in range(len(array.shape)))]
-        if dim
-        else array[...]
-    )
+    # With an Ellipsis NumPy gives a 0-d view, never a scalar.
+    return array[(*(0 if i in dim else slice(None) for i in range(len(array.shape))), Ellipsis)]
 
 
 @squeeze.vjp("input")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.dtypes import DType
+from ..core.errors import DTypeError
 from ..dispatch.rules import normalize_axis
 from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
@@ -22,7 +23,16 @@ def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
 def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
     layout = input.layout
     axis = normalize_axis("log_softmax", dim, len(layout.shape))
-    return Plan(layout.shape, dtype or layout.dtype, (axis,), compute=dtype or layout.dtype)
+    compute = _floating("log_softmax", dtype or layout.dtype)
+    return Plan(layout.shape, compute, (axis,), compute=compute)
+
+
+def _floating(name: str, dtype: DType) -> DType:
+    if not dtype.is_floating_point:
+        raise DTypeError(
+            f"{name}: not implemented for {dtype.name}; give dtype=, such as fastdist.float32"
+        )
+    return dtype
 
 
 @log_softmax.vjp("input")
@@ -47,7 +57,8 @@ def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
 def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
     layout = input.layout
     axis = normalize_axis("softmax", dim, len(layout.shape))
-    return Plan(layout.shape, dtype or layout.dtype, (axis,), compute=dtype or layout.dtype)
+    compute = _floating("softmax", dtype or layout.dtype)
+    return Plan(layout.shape, compute, (axis,), compute=compute)
 
 
 @softmax.vjp("input")

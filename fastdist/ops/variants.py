@@ -34,7 +34,9 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
         return _ops["trunc_divide"].public(input, other, out=out)  # type: ignore[no-any-return]
     # fmod's remainder has the sign of input, so what is left divides towards zero.
     rest = _ops["fmod"].public(input, other)
-    return _ops["floor_divide"].public(input - rest, other, out=out)  # type: ignore[no-any-return]
+    # add, for input may be bool, of which there is no difference.
+    whole = _ops["add"].public(input, rest, alpha=-1)
+    return _ops["floor_divide"].public(whole, other, out=out)  # type: ignore[no-any-return]
 
 
 @composite(inplace=True)

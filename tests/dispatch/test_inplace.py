@@ -1,0 +1,45 @@
+"""Changing tensors in place: what may be written, and what an op then computes in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fastdist
+
+
+def test_inplace_refuses_memory_that_stands_for_several_elements() -> None:
+    x = fastdist.tensor([1.0, 2.0, 3.0])
+    with pytest.raises(RuntimeError, match="unsupported operation: more than one element of the"):
+        x.expand(2, 3).add_(1)
+
+
+def test_inplace_writes_through_an_expand_that_repeats_nothing() -> None:
+    x = fastdist.tensor([1.0, 2.0, 3.0])
+    x.expand(-1).add_(1)
+    x.unsqueeze(0).t().expand(3, 1).add_(1)
+    assert x.tolist() == [3.0, 4.0, 5.0]
+
+
+def test_inplace_refuses_read_only_memory_of_numpy() -> None:
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    with pytest.raises(RuntimeError, match="the written-to tensor is read-only"):
+        fastdist.from_numpy(array).mul_(2)
+
+
+def test_inplace_add_of_bools_stays_bool() -> None:
+    x = fastdist.tensor([True, False])
+    x.add_(False)
+    assert x.dtype is fastdist.bool and x.tolist() == [True, False]
+
+
+def test_inplace_refuses_a_view_of_a_view_that_was_made_a_leaf() -> None:
+    leaf = fastdist.zeros(2, 3).t().requires_grad_()
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+        leaf.unsqueeze(0).tanh_()
+
+
+def test_inplace_speaks_of_shapes_before_dtypes() -> None:
+    with pytest.raises(RuntimeError, match="output with shape"):
+        fastdist.zeros(2, dtype=fastdist.int64).add_(fastdist.zeros(3, 2))
