@@ -63,9 +63,7 @@ def chain_case(fastdist: Any, torch: Any) -> Case:
         return stopwatch(work)
 
     peer = chain(torch) if torch else None
-    return Case(
-        "chain of 200 Nodes, forward and backward", chain(fastdist), peer, 0.65, parts=200
-    )
+    return Case("chain of 200 Nodes, forward and backward", chain(fastdist), peer, 0.65, parts=200)
 
 
 def mlp_case(fastdist: Any, torch: Any) -> Case:

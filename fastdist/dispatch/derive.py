@@ -1,5 +1,4 @@
-"""From partials to derivatives: one text becomes the vjp on raw arrays, the vjp on Tensors, and the
-jvp.
+"""From partials to derivatives: one text becomes the vjp on arrays, on Tensors, and the jvp.
 
 A partial is the derivative of the op's value by one input, as a scalar body over the inputs, `out`
 and the op's numbers. It may instead mention `g` and then is the whole linear map, such as

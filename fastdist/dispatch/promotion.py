@@ -1,6 +1,4 @@
-"""Which dtype operands meet in, by PyTorch's three priorities: tensors with axes, 0-d tensors,
-Python numbers.
-"""
+"""Which dtype operands meet in: tensors with axes before 0-d tensors before Python's numbers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Plays the recording back: the inline pass of a CPU graph, and the engine of passes that cross
-devices or workers.
+"""Plays the recording back: a CPU graph inline, passes that cross devices or workers by the engine.
 
 `inline.py` runs a local pass whose Nodes all live on the CPU in the calling thread, which is what
 nearly every backward is; a hop between threads would cost as much as ten Nodes. `engine.py` runs

@@ -1,6 +1,4 @@
-"""From the user's roots to a pass: checks, first gradients, and the choice between the inline loop
-and the engine.
-"""
+"""From the user's roots to a pass: checks, first gradients, and the choice of inline or engine."""
 
 from __future__ import annotations
 

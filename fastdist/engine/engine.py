@@ -1,6 +1,4 @@
-"""The engine: runs a GraphTask on the caller's thread and the threads of the devices that its Nodes
-live on.
-"""
+"""The engine: runs a GraphTask on the caller's thread and the threads of its Nodes' devices."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Hooks on their way through a pass: on a Node's output gradients before it runs, on what it
-returned after.
-"""
+"""Hooks in a pass: on a Node's output gradients before it runs, on what it returned after."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What recording means to a Tensor: requires_grad, grad, grad_fn, hooks. Attached to TensorMethods
-at import.
-"""
+"""What recording means to a Tensor: requires_grad, grad, grad_fn, hooks; attached at import."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What two tensors may share: dtype, device, shape and strides, interned so that equal layouts are
-one object.
-"""
+"""What two tensors may share: dtype, device, shape, strides; equal layouts are one object."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a tensor and its views share: a version that counts in-place changes, and the list of living
-views.
-"""
+"""What a tensor and its views share: a version of in-place changes, and a list of living views."""
 
 from __future__ import annotations
 
