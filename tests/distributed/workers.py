@@ -49,6 +49,7 @@ class Worker:
         try:
             if not self._here.poll(timeout_s):
                 self.process.send_signal(signal.SIGABRT)  # faulthandler shows where it hangs
+                self.process.wait(10)
                 raise WorkerFailed(f"worker {self.rank} did not answer within {timeout_s} s")
             ok, value = pickle.loads(self._here.recv_bytes())
         except (EOFError, ConnectionError) as error:

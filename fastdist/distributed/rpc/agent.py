@@ -135,6 +135,10 @@ class RpcAgent(ABC):
         """Wait until no call is under way anywhere in the group."""
 
     @abstractmethod
+    def prepare_to_leave(self, deadline: float) -> None:
+        """Give up what others must hear of, between the two joins of a graceful shutdown."""
+
+    @abstractmethod
     def shutdown(self) -> None:
         """End all threads and close all sockets of this agent. A second time does nothing."""
 

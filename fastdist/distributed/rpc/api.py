@@ -84,11 +84,11 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     agent = get_current_agent()
     try:
         if graceful:
-            # First all of users' calls end, everywhere; then all references are given up, and
-            # what that sends ends as well.
+            # First all of users' calls end, everywhere; then all give up their references and the
+            # store, and what that sends ends as well.
             deadline = time.monotonic() + (timeout or constants.SHUTDOWN_TIMEOUT_S)
             agent.join(deadline - time.monotonic())
-            agent.rrefs.delete_all(deadline)
+            agent.prepare_to_leave(deadline)
             agent.join(max(1.0, deadline - time.monotonic()))
     finally:
         _end(agent)

@@ -109,6 +109,13 @@ class CallCounts:
         with self._changed:
             return self._changed.wait_for(lambda: self.client_active == 0, timeout_s)
 
+    def wait_until_idle(self, timeout_s: float | None) -> bool:
+        """Wait until no call issued or received here is under way; False if some still are."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self.client_active + self.server_active == 0, timeout_s
+            )
+
     def active(self) -> int:
         """Return the calls issued and received here that are under way."""
         with self._changed:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fastdist.core.errors import RpcNotRunningError
+from fastdist.core.errors import RpcNotRunningError, ShutdownIncomplete, StoreError
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.distributed.pipe.context import Context
@@ -265,8 +265,24 @@ class ZmqAgent(RpcAgent):
         return self.pool.submit_uncounted(function, *arguments)
 
     def join(self, timeout_s: float) -> None:
-        """Wait until no call is under way anywhere in the group."""
-        self._barrier.wait(timeout_s)
+        """Wait until no call is under way anywhere in the group; in a dynamic one, here."""
+        if self.members.is_static:
+            self._barrier.wait(timeout_s)
+        elif not self.counts.wait_until_idle(timeout_s):
+            raise ShutdownIncomplete(
+                f"worker {self.me.name!r} has calls under way after {timeout_s:g} s: "
+                f"{self.get_metrics()}"
+            )
+
+    def prepare_to_leave(self, deadline: float) -> None:
+        """Give up all references and, in a static group, the store.
+
+        Note    the store goes before the last barrier: when a worker returns from shutdown and
+                joins again, it must not meet the old store, which is about to close
+        """
+        self.rrefs.delete_all(deadline)
+        if self.members.is_static:
+            self.store.close()
 
     def shutdown(self) -> None:
         """End all threads and close all sockets of this agent. A second time does nothing."""
@@ -279,6 +295,10 @@ class ZmqAgent(RpcAgent):
             f"Node {self.me.rank} has shut down RPC; calls without an answer may have run"
         )
         self.rrefs.close()
+        try:
+            self.members.leave()
+        except StoreError as failure:
+            _logger.info("the store could not be told that this worker leaves: %s", failure)
         progress = self.client.progress
         for peer in peers:
             progress.post(lambda peer=peer: peer.close(error, linger_s=_LINGER_S))
