@@ -79,6 +79,9 @@ class ForwardADLevel:
             if level.global_id is not None:
                 _by_global_id.pop(level.global_id, None)
         level._release()
+        if level.global_id is not None:
+            for callback in end_callbacks:
+                callback(level.global_id)
 
     @staticmethod
     def get_by_idx(idx: int) -> ForwardADLevel:
@@ -325,6 +328,8 @@ _INVALID: Final = (
     "This index was either not created or is already deleted."
 )
 _orders = itertools.count()
+# Called with the global id of each level that has one, after its end.
+end_callbacks: Final[list[Callable[[int], None]]] = []
 _thread = _Thread()
 # Guards the two below.
 _levels_lock = threading.RLock()

@@ -18,6 +18,7 @@ global_cpu_thread.py     GPU to CPU continuations
 rref_backward.py         a root that lives elsewhere
 abort.py                 a pass that failed elsewhere
 stall.py                 a pass that cannot end
+tangent_store.py         forward mode: tangents and levels on other workers
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ from typing import Any
 
 from ...tensor.tensor import Tensor
 from ..rpc.agent import add_hooks
+from ..rpc.membership import WorkerInfo
 from . import container
 from .abort import handle_lost_worker
 from .container import DistAutogradContainer, current_context_id, get_instance, release_if_present
 from .context import DistAutogradContext
 from .engine import dist_engine
 from .messages import install_all
+from .tangent_store import handle_lost_owner, tangent_store
 
 MODES = ("fast",)
 
@@ -89,6 +92,12 @@ def _start(worker_id: int) -> None:
 def _stop() -> None:
     container.stop()
     dist_engine().stop()
+    tangent_store().stop()
+
+
+def _lost(worker: WorkerInfo) -> None:
+    handle_lost_worker(worker)
+    handle_lost_owner(worker)
 
 
 def _new_context() -> DistAutogradContext:
@@ -128,7 +137,7 @@ def _get_debug_info() -> dict[str, Any]:
 
 # RPC imports this room when it starts: from then on this worker can take part in any context.
 install_all()
-add_hooks(_start, _stop, handle_lost_worker)
+add_hooks(_start, _stop, _lost)
 
 __all__ = [
     "DistAutogradContext",

@@ -12,6 +12,7 @@ from ...core.future import Future
 from ...engine.graph_task import GraphTask
 from ...graph.accumulate_grad import AccumulateGrad
 from ...graph.add_gradients import add_gradients
+from ...graph.modes import modes
 from ...tensor.tensor import Tensor, layout_of, wrap
 from .recv_rpc_backward import RecvRpcBackward
 from .send_rpc_backward import SendRpcBackward
@@ -153,9 +154,12 @@ class DistAutogradContext:
         with self._lock:
             have = self._grads.get(accumulator)
             if have is not None:
-                self._grads[accumulator] = add_gradients(have, grad, True)
+                # What was kept for its tangents may be somebody else's as well.
+                is_ours = have.extra is None
+                self._grads[accumulator] = add_gradients(have, grad, is_ours)
                 return
-            self._grads[accumulator] = grad if mine and grad.layout.contiguous else _copy(grad)
+            keep = (mine and grad.layout.contiguous) or (modes.special and grad.extra is not None)
+            self._grads[accumulator] = grad if keep else _copy(grad)
 
     def gradients(self) -> dict[Tensor, Tensor]:
         """Return leaf -> gradient."""

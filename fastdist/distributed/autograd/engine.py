@@ -96,7 +96,8 @@ class DistEngine:
         task = mine or context.graph_task()
         if task is None or context.pass_id != pass_id:
             raise ContextReleasedError(f"a backward pass of context {context.id} has ended here")
-        function.set_grads(grads, fresh)
+        # Behind the gradients their tangents may have come, which they have taken by now.
+        function.set_grads(grads[: len(function.edges)], fresh)
         context.note_arrival(message_id)
         done: Future[None] = Future()
         if mine is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...core.errors import ContextError, ContextReleasedError
 from ...core.future import Future
+from ...graph.forward_grad import end_callbacks
 from ..rpc.handlers import register_handler
 from ..rpc.interceptors import Envelope, install
 from ..rpc.message_types import MessageType
@@ -14,6 +15,7 @@ from .engine import dist_engine
 from .message_autograd import AutogradInterceptor
 from .rref_backward import handle_rref_backward, rref_backward
 from .stall import handle_progress
+from .tangent_store import TangentInterceptor, handle_level_end, tangent_store
 
 
 def handle_gradients(envelope: Envelope) -> Future[None]:
@@ -47,11 +49,14 @@ def handle_clean_up(envelope: Envelope) -> None:
 
 def install_all() -> None:
     """Put distributed autograd into rpc's path."""
+    install("tangents", TangentInterceptor())
     install("autograd", AutogradInterceptor())
     register_handler(MessageType.BACKWARD_AUTOGRAD_REQ, handle_gradients)
     register_handler(MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ, handle_clean_up)
     register_handler(MessageType.ABORT_AUTOGRAD_CONTEXT_REQ, handle_abort)
     register_handler(MessageType.PASS_PROGRESS_REQ, handle_progress)
+    register_handler(MessageType.CLEANUP_LEVEL_REQ, handle_level_end)
+    end_callbacks.append(tangent_store().end)
     register_handler(MessageType.RREF_BACKWARD_REQ, handle_rref_backward)
     # rpc knows of no passes: references to tensors learn of them here.
     RRef.backward = rref_backward  # type: ignore[attr-defined]

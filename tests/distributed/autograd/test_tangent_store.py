@@ -1,0 +1,305 @@
+"""The claim: forward mode crosses workers as if they were one process, and leaves nothing there."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist
+import fastdist.autograd.forward_ad as fw
+import fastdist.distributed.autograd as da
+from fastdist import Tensor
+from fastdist.distributed import rpc
+from fastdist.distributed.autograd.tangent_store import TangentStore, tangent_store
+from fastdist.graph.forward_grad import ForwardADLevel
+from fastdist.graph.modes import modes
+from tests.distributed.autograd.fake_agent import FakeAgent
+from tests.distributed.autograd.on_worker import on_worker
+from tests.distributed.workers import Group
+
+BOUND_S = 5.0
+
+
+def init() -> None:
+    options = rpc.TensorPipeRpcBackendOptions(rpc_timeout=30, init_timeout=30)
+    rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=options)
+
+
+def leave() -> None:
+    rpc.shutdown()
+
+
+@pytest.fixture(scope="module")
+def group() -> Iterator[Group]:
+    group = Group(__file__, 3)
+    try:
+        group.run_all(init)
+        yield group
+        group.run_all(leave)
+        assert group.end() == [0, 0, 0]
+    finally:
+        group.kill()
+
+
+def wait_for_no_mirror() -> tuple[int, int]:
+    """Return mirrors and unusual things once there are none, or after five seconds."""
+    began, waiter = time.monotonic(), threading.Event()
+    while time.monotonic() - began < BOUND_S:
+        if not tangent_store().number_of_mirrors() and not modes.special:
+            break
+        waiter.wait(0.01)
+    return tangent_store().number_of_mirrors(), modes.special
+
+
+# ---- what workers run for others ----------------------------------------------------------------
+
+
+def values(seed: int) -> Tensor:
+    return fastdist.tensor(np.random.default_rng(seed).standard_normal((3, 4)))
+
+
+def mix(a: Tensor, b: Tensor) -> Tensor:
+    return (a * b + a.sin()) * b
+
+
+def mix_at(a: Tensor, b: Tensor, *way: str) -> Tensor:
+    if not way:
+        return mix(a, b)
+    return rpc.rpc_sync(way[0], mix_at, (a * b, b, *way[1:])) + a
+
+
+def mix_along(a: Tensor, b: Tensor, steps: int) -> Tensor:
+    return mix(a, b) if not steps else mix_along(a * b, b, steps - 1) + a
+
+
+def dual_here(x: Tensor, t: Tensor) -> Tensor:
+    """Make a dual of our own, at the caller's level."""
+    return fw.make_dual(x, t) * x
+
+
+def dual_there(x: Tensor, t: Tensor, to: str) -> Tensor:
+    return rpc.rpc_sync(to, dual_here, (x, t))
+
+
+def close(ours: Tensor | None, theirs: Tensor | None) -> bool:
+    assert ours is not None and theirs is not None
+    return bool(np.allclose(ours.detach().numpy(), theirs.detach().numpy(), 1e-12, 1e-12))
+
+
+def jvp(function: Callable[[Tensor], Tensor], x: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+    with fw.dual_level():
+        value, tangent = fw.unpack_dual(function(fw.make_dual(x, t)))
+        assert tangent is not None
+        return value, tangent
+
+
+def mirrors() -> int:
+    return tangent_store().number_of_mirrors()
+
+
+# ---- tests --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["sync", "async", "remote"])
+@on_worker(0)
+def test_a_dual_argument_gives_a_dual_result(kind: str) -> None:
+    x, t, b = values(1), values(2), values(3)
+
+    def call(dual: Tensor) -> Any:
+        if kind == "sync":
+            return rpc.rpc_sync("w1", mix, (dual, b))
+        if kind == "async":
+            return rpc.rpc_async("w1", mix, (dual, b)).wait()
+        return rpc.remote("w1", mix, (dual, b)).to_here()
+
+    value, tangent = jvp(call, x, t)
+    expected = jvp(lambda dual: mix(dual, b), x, t)
+    assert close(value, expected[0]) and close(tangent, expected[1])
+
+
+@pytest.mark.parametrize("way", [("w1", "w2"), ("w1", "w0"), ("w1", "w2", "w0", "w1")])
+@on_worker(0)
+def test_tangents_go_along_nested_calls(way: tuple[str, ...]) -> None:
+    x, t, b = values(1), values(2), values(3)
+    _, tangent = jvp(lambda dual: mix_at(dual, b, *way), x, t)
+    _, expected = jvp(lambda dual: mix_along(dual, b, len(way)), x, t)
+    assert close(tangent, expected)
+
+
+@pytest.mark.parametrize("way", [("w1",), ("w1", "w2")])
+@on_worker(0)
+def test_a_function_sees_its_callers_level(way: tuple[str, ...]) -> None:
+    x, t = values(1), values(2)
+    with fw.dual_level():
+        if len(way) == 1:
+            y = rpc.rpc_sync(way[0], dual_here, (x, t))
+        else:
+            y = rpc.rpc_sync(way[0], dual_there, (x, t, way[1]))
+        assert close(fw.unpack_dual(y).tangent, t * x)
+
+
+@on_worker(0)
+def test_without_a_level_a_function_cannot_make_duals() -> None:
+    with pytest.raises(RuntimeError, match=r"^Trying to create a dual Tensor for forward AD"):
+        rpc.rpc_sync("w1", dual_here, (values(1), values(2)))
+
+
+def second_derivative(function: Callable[[Tensor], Tensor], x: Tensor, t: Tensor) -> Tensor:
+    return jvp(lambda outer: jvp(function, outer, t)[1], x, t)[1]
+
+
+@on_worker(0)
+def test_levels_nest_across_workers() -> None:
+    x, t, b = values(1), values(2), values(3)
+    found = second_derivative(lambda dual: rpc.rpc_sync("w1", mix, (dual, b)), x, t)
+    assert close(found, second_derivative(lambda dual: mix(dual, b), x, t))
+
+
+def inner_jvp(x: Tensor, t: Tensor, b: Tensor) -> Tensor:
+    """Open a level of our own around a call elsewhere."""
+    return jvp(lambda dual: rpc.rpc_sync("w2", mix, (dual, b)), x, t)[1]
+
+
+@on_worker(0)
+def test_levels_of_different_workers_nest() -> None:
+    x, t, b = values(1), values(2), values(3)
+    found = jvp(lambda outer: rpc.rpc_sync("w1", inner_jvp, (outer, t, b)), x, t)[1]
+    assert close(found, second_derivative(lambda dual: mix(dual, b), x, t))
+
+
+@on_worker(0)
+def test_an_inner_level_may_travel_before_the_outer_one() -> None:
+    x, t, b = values(1), values(2), values(3)
+
+    def found(call: Callable[[Tensor], Tensor]) -> Tensor:
+        with fw.dual_level(), fw.dual_level():
+            inner = call(fw.make_dual(x, t, level=1))
+            both = call(fw.make_dual(inner, t, level=0))
+            tangent = fw.unpack_dual(both, level=1).tangent
+            assert tangent is not None
+            return fw.unpack_dual(tangent, level=0).tangent  # type: ignore[return-value]
+
+    here = found(lambda dual: mix(dual, b))
+    assert close(found(lambda dual: rpc.rpc_sync("w1", mix, (dual, b))), here)
+
+
+@on_worker(0)
+def test_leaving_a_level_ends_its_mirrors_everywhere() -> None:
+    with fw.dual_level():
+        rpc.rpc_sync("w1", dual_there, (values(1), values(2), "w2"))
+        assert [rpc.rpc_sync(to, mirrors) for to in ("w1", "w2")] == [1, 1]
+    assert [rpc.rpc_sync(to, wait_for_no_mirror) for to in ("w1", "w2")] == [(0, 0)] * 2
+
+
+@on_worker(0)
+def test_levels_of_parallel_threads_do_not_meet() -> None:
+    # Levels are the process's own: only what other workers see of them is told apart here.
+    x, t, b = values(1), values(2), values(3)
+    expected = jvp(lambda dual: mix(dual, b), x, t)[1]
+    results: list[bool] = []
+
+    def work() -> None:
+        for _ in range(10):
+            y = rpc.rpc_sync("w1", mix, (fw.make_dual(x, t, level=0), b))
+            results.append(close(fw.unpack_dual(y, level=0).tangent, expected))
+
+    with fw.dual_level():
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert results == [True] * 40
+
+
+def hessian_vector_product(model: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    x, v, b = values(1).requires_grad_(), values(2), values(3)
+    with fw.dual_level(), da.context() as context_id:
+        da.backward(context_id, [model(fw.make_dual(x, v), b).sum()])
+        tangent = fw.unpack_dual(da.get_gradients(context_id)[x]).tangent
+        assert tangent is not None
+        return tangent
+
+
+@on_worker(0)
+def test_gradients_take_tangents_along() -> None:
+    """A Hessian-vector product over a model that spans three workers, against derivatives."""
+    found = hessian_vector_product(lambda a, b: mix_at(a, b, "w1", "w2"))
+    x, v, b = values(1).requires_grad_(), values(2), values(3)
+    loss = mix_along(x, b, 2).sum()
+    (g,) = fastdist.autograd.grad([loss], [x], create_graph=True)
+    (expected,) = fastdist.autograd.grad([(g * v).sum()], [x])
+    assert close(found, expected)
+
+
+def enter_and_call(to: str) -> None:
+    fw.enter_dual_level()
+    rpc.rpc_sync(to, dual_there, (values(1), values(2), "w2"))
+
+
+def test_levels_of_an_owner_that_dies_end() -> None:
+    group = Group(__file__, 3, {"FASTDIST_JOB_SECRET": "5e" * 32})
+    try:
+        group.run_all(init)
+        group[0].run(enter_and_call, "w1")
+        assert [group[rank].run(mirrors) for rank in (1, 2)] == [1, 1]
+        group[0].kill()
+        assert [group[rank].run(wait_for_no_mirror) for rank in (1, 2)] == [(0, 0)] * 2
+    finally:
+        group.kill()
+
+
+# ---- the store alone ----------------------------------------------------------------------------
+
+THEIRS = 7 << 48
+
+
+@pytest.fixture
+def store(agent: FakeAgent) -> Iterator[TangentStore]:
+    store = TangentStore()
+    yield store
+    store.stop()
+    assert modes.special == 0
+
+
+def test_a_level_gets_its_global_id_when_it_first_travels(store: TangentStore) -> None:
+    with fw.dual_level(), fw.dual_level() as inner:
+        level = ForwardADLevel.get_by_idx(inner)
+        assert level.global_id is None
+        assert store.chain_of(level) == (3 << 48, 3 << 48 | 1) == store.chain_of(level)
+
+
+def test_mirrors_are_made_in_the_order_of_the_levels(store: TangentStore) -> None:
+    store.register((THEIRS + 5, THEIRS + 2))
+    outer, inner = (ForwardADLevel.get_or_create_mirror(THEIRS + i) for i in (5, 2))
+    assert outer < inner and store.chain_of(inner) == (THEIRS + 5, THEIRS + 2)
+
+
+def test_a_level_that_is_over_does_not_come_back(store: TangentStore) -> None:
+    store.register((THEIRS,))
+    store.end(THEIRS)
+    store.register((THEIRS,))
+    assert store.number_of_mirrors() == 0
+
+
+def test_a_level_of_our_own_that_is_over_gets_no_mirror(store: TangentStore) -> None:
+    store.register((3 << 48 | 9,))
+    assert store.number_of_mirrors() == 0
+
+
+def test_the_end_of_a_level_is_told_to_whom_the_level_was(
+    store: TangentStore, agent: FakeAgent
+) -> None:
+    store.tell((THEIRS,), 1)
+    store.tell((THEIRS, THEIRS + 1), 2)
+    agent.raises_for = {1}
+    store.end(THEIRS)
+    store.end(THEIRS)
+    ((worker_id, _, words, retries),) = agent.sent
+    assert (worker_id, words, retries) == (2, {"level": THEIRS}, 20)
