@@ -12,10 +12,10 @@ from ..dispatch.copy_inplace import copy_, fill_, zero_
 from ..dispatch.op import OPS
 from ..dispatch.view import detach
 from ..engine.backward import backward as engine_backward
-from ..ops import movement
+from ..ops import creation, movement, subscript
 from ..tensor import pickling
 from ..tensor.methods import TensorMethods
-from ..tensor.tensor import Tensor
+from ..tensor.tensor import Tensor, wrap
 
 
 def backward(
@@ -69,7 +69,80 @@ def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     return OPS["where"].public(condition, self, other)  # type: ignore[no-any-return]
 
 
+def new_zeros(
+    self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
+) -> Tensor:
+    """Return zeros of size, in this tensor's dtype and on its device unless told otherwise."""
+    return creation.zeros(*size, **_like(self, dtype, device), **more)
+
+
+def new_ones(
+    self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
+) -> Tensor:
+    """Return ones of size, in this tensor's dtype and on its device unless told otherwise."""
+    return creation.ones(*size, **_like(self, dtype, device), **more)
+
+
+def new_empty(
+    self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
+) -> Tensor:
+    """Return memory of size, in this tensor's dtype and on its device unless told otherwise."""
+    return creation.empty(*size, **_like(self, dtype, device), **more)
+
+
+def new_full(
+    self: Tensor, size: Any, fill_value: Any, dtype: Any = None, device: Any = None, **more: Any
+) -> Tensor:
+    """Return fill_value in size, in this tensor's dtype and on its device unless told otherwise."""
+    return creation.full(size, fill_value, **_like(self, dtype, device), **more)
+
+
+def new_tensor(
+    self: Tensor, data: Any, dtype: Any = None, device: Any = None, **more: Any
+) -> Tensor:
+    """Return a copy of data, in this tensor's dtype and on its device unless told otherwise."""
+    return creation.tensor(data, **_like(self, dtype, device), **more)
+
+
+def _like(self: Tensor, dtype: Any, device: Any) -> dict[str, Any]:
+    layout = self.layout
+    return {"dtype": dtype or layout.dtype, "device": layout.device if device is None else device}
+
+
+def _data(self: Tensor) -> Tensor:
+    """This tensor's memory outside of any graph; assigning gives this tensor other memory."""
+    return wrap(self.array, self.layout)
+    # As in PyTorch, changes through .data are not counted: nobody is told.
+
+
+def _set_data(self: Tensor, data: Tensor) -> None:
+    self.array, self.layout = data.array, data.layout
+    self.storage = None
+    if self.edge is not None and self.edge.is_accumulate:
+        self.edge.attach(self)
+
+
+def _transposed(self: Tensor) -> Tensor:
+    """This tensor with its axes in the opposite order."""
+    return OPS["permute"].public(self, *range(len(self.layout.shape))[::-1])  # type: ignore[no-any-return]
+
+
+def _matrices_transposed(self: Tensor) -> Tensor:
+    """This tensor with its last two axes swapped."""
+    return OPS["transpose"].public(self, -2, -1)  # type: ignore[no-any-return]
+
+
 METHODS: dict[str, Any] = {
+    "__getitem__": subscript.subscript,
+    "__setitem__": subscript.subscript_assign,
+    "new_zeros": new_zeros,
+    "new_ones": new_ones,
+    "new_empty": new_empty,
+    "new_full": new_full,
+    "new_tensor": new_tensor,
+    "data": property(_data, _set_data),
+    "T": property(_transposed),
+    "mT": property(_matrices_transposed),
     "copy_": copy_,
     "fill_": fill_,
     "zero_": zero_,

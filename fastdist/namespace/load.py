@@ -1,5 +1,4 @@
-"""Imports every file of the catalogue, attaches what they declare, and gathers the names that users
-type.
+"""Imports the whole catalogue, attaches what it declares, and gathers the names that users type.
 
 Importing this makes Tensor complete.
 """
@@ -15,16 +14,31 @@ from ..ops import (
     activation,
     arithmetic,
     bitwise,
+    casting,
     comparison,
     copying,
     creation,
+    einsum,
+    embedding,
     extrema,
+    extremes,
+    indexing,
+    joining,
+    likelihood,
+    losses,
     matmul,
     movement,
+    normalization,
+    norms,
+    ordering,
+    products,
+    random,
+    rearranging,
     reductions,
     rounding,
     selection,
     softmax,
+    subscript,
     transcendental,
     variants,
 )
@@ -33,8 +47,21 @@ from .functions import attach_methods
 from .names import ALIASES, ALSO_FUNCTIONAL, CREATION, FUNCTIONAL_ONLY, NOT_FUNCTIONS, PRIVATE
 
 CATALOGUE = (
-    *(activation, arithmetic, bitwise, comparison, copying, creation, extrema, matmul, movement),
-    *(reductions, rounding, selection, softmax, tensor_methods, transcendental, variants),
+    *(activation, arithmetic, bitwise, casting, comparison, copying, creation, einsum, embedding),
+    *(
+        extrema,
+        extremes,
+        indexing,
+        joining,
+        likelihood,
+        losses,
+        matmul,
+        movement,
+        normalization,
+        norms,
+    ),
+    *(ordering, products, random, rearranging, reductions, rounding, selection, softmax),
+    *(subscript, transcendental, variants, tensor_methods),
 )
 
 

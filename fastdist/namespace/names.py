@@ -30,12 +30,21 @@ ALIASES = {
     "negative": "neg",
     "not_equal": "ne",
     "subtract": "sub",
+    "concat": "cat",
+    "concatenate": "cat",
+    "moveaxis": "movedim",
+    "row_stack": "vstack",
+    "swapdims": "swapaxes",
 }
 # Ops that are the adjoints, parts or variants of others: no user calls them by name.
 PRIVATE = words(
     """
-    basic_index cast clamp_above clamp_above_tensor clamp_below clamp_below_tensor clamp_between
-    gelu_exact gelu_tanh log_odds move place prelu_kernel replace_nonfinite trunc_divide
+    absolute_difference add_slices basic_index binary_entropy cast clamp_above clamp_above_tensor
+    clamp_below clamp_below_tensor clamp_between deviation gelu_exact gelu_tanh huber_difference
+    layer_norm_gradient layer_norm_rows linear_kernel log_odds logit_entropy max_along min_along
+    move nll_gradient nll_kernel packed place place_diagonal prelu_kernel put_places put_zeros
+    replace_nonfinite scatter_src scatter_zeros select_slices smooth_difference sort_along
+    squared_difference take_places topk_along trunc_divide variance vector_norm
     """
 )
 # Ops that are functions of nn.functional alone.
@@ -57,7 +66,7 @@ NO_INPLACE = words(
     logaddexp2 maximum minimum positive rsub selu signbit threshold
     """
 )
-STRUCTURED_INPLACE = words("")
+STRUCTURED_INPLACE = words("cumsum scatter_add tril triu")
 # Functions of ops/creation.py that `fastdist` offers; what else stands there helps them.
 CREATION = words(
     """

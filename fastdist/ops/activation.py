@@ -114,12 +114,12 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere."""
 
 
+_CDF = "p = T(0.5) * (T(1) + erf(input * T(0.7071067811865476))); "
+
+
 @pointwise(
     "input * (T(0.5) * (T(1) + erf(input * T(0.7071067811865476))))",
-    [
-        "p = T(0.5) * (T(1) + erf(input * T(0.7071067811865476))); "
-        + "p + input * (T(0.3989422804014327) * exp(T(-0.5) * (input * input)))"
-    ],
+    [_CDF + "p + input * (T(0.3989422804014327) * exp(T(-0.5) * (input * input)))"],
     dtype="number",
 )
 def gelu_exact(input: Tensor) -> Tensor:
@@ -150,12 +150,12 @@ def silu(input: Tensor) -> Tensor:
     """Return input * sigmoid(input)."""
 
 
+_SOFT = "t = tanh(where(input > T(20), input, log1p(exp(input)))); "
+
+
 @pointwise(
     "input * tanh(log1p(exp(input)))",
-    [
-        "t = tanh(where(input > T(20), input, log1p(exp(input)))); "
-        + "t + input * (sigmoid(input) * (T(1) - t * t))"
-    ],
+    [_SOFT + "t + input * (sigmoid(input) * (T(1) - t * t))"],
     dtype="number",
 )
 def mish(input: Tensor) -> Tensor:

@@ -108,9 +108,9 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     """Return data as a Tensor, sharing memory with a Tensor or CPU array of the right dtype."""
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)  # type: ignore[attr-defined, no-any-return]
-    if isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtype.numpy):
-        if device is None or Device(device) is CPU:
-            return from_numpy(data)
+    right = isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtype.numpy)
+    if right and (device is None or Device(device) is CPU):
+        return from_numpy(data)
     return tensor(data, dtype=dtype, device=device)
 
 

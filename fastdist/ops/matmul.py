@@ -63,9 +63,14 @@ def _require_match(input: Tensor, other: Tensor) -> None:
         )
     inner = b[-2] if len(b) > 1 else b[0]
     if a[-1] != inner:
-        text = f"matmul: x is {a} and y is {b}; the last axis of x must equal the {'first' if len(b) < 3 else 'second last'} of y, {a[-1]} != {inner}"
+        which = "first" if len(b) < 3 else "second last"
+        text = (
+            f"matmul: x is {a} and y is {b}; the last axis of x must equal the {which} of y, "
+            f"{a[-1]} != {inner}"
+        )
         if len(a) == 2 and len(b) == 2:
-            text = f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]}): {text}"
+            sizes = f"{a[0]}x{a[1]} and {b[0]}x{b[1]}"
+            text = f"mat1 and mat2 shapes cannot be multiplied ({sizes}): {text}"
         raise ShapeError(text)
 
 

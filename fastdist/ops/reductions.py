@@ -1,20 +1,56 @@
-"""Sums and other values over axes."""
+"""Sums, means and other values over axes."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..core.dtypes import DType, int64
-from ..dispatch.rules import normalize_axes, reduced_shape
+from ..core.dtypes import DType, bool_, int64, uint8
+from ..core.errors import DTypeError
+from ..dispatch.rules import normalize_axes, normalize_axis, reduced_shape
 from ..dispatch.structured import Plan, structured
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
+
+Dims = int | tuple[int, ...] | None
+
+
+def reducing_plan(
+    name: str,
+    input: Tensor,
+    dim: Any,
+    keepdim: bool,
+    dtype: DType,
+    numbers: tuple[Any, ...] = (),
+    compute: DType | None = None,
+) -> Plan:
+    """Return the plan of a kernel that takes (x, out, axes, *numbers)."""
+    shape = input.layout.shape
+    axes = normalize_axes(name, dim, shape)
+    seen_as = reduced_shape(shape, axes, True) if keepdim else None
+    short = reduced_shape(shape, axes, False)
+    return Plan(short, dtype, (axes, *numbers), compute=compute, seen_as=seen_as)
+
+
+def kept(reduced: Any, layout: Layout, dim: Any, keepdim: bool) -> Any:
+    """Return a reduced tensor with axes of length 1 where they were reduced away."""
+    if keepdim or not layout.shape:
+        return reduced
+    axes = normalize_axes("", dim, layout.shape)
+    return reduced.reshape(reduced_shape(layout.shape, axes, True))
+
+
+def count(layout: Layout, dim: Any) -> int:
+    """Return how many elements go into one result."""
+    n = 1
+    for axis in normalize_axes("", dim, layout.shape):
+        n *= layout.shape[axis]
+    return n
 
 
 @structured("reduce.sum", linear=True)
 def sum(
     input: Tensor,
-    dim: int | tuple[int, ...] | None = None,
+    dim: Dims = None,
     keepdim: bool = False,
     *,
     dtype: DType | None = None,
@@ -28,17 +64,211 @@ def sum(
 
 @sum.plan
 def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
-    axes = normalize_axes("sum", dim, input.layout.shape)
     given = input.layout.dtype
     dtype = dtype or (given if given.is_floating_point else int64)
-    shape = reduced_shape(input.layout.shape, axes, False)
-    seen_as = reduced_shape(input.layout.shape, axes, True) if keepdim else None
-    return Plan(shape, dtype, (axes,), compute=dtype, seen_as=seen_as)
+    return reducing_plan("sum", input, dim, keepdim, dtype, compute=dtype)
 
 
 @sum.vjp("input")
-def _(g: Tensor, input_layout: Layout, dim: Any, keepdim: bool) -> Tensor:
-    shape = input_layout.shape
-    if not keepdim and len(g.layout.shape) != 0:
-        g = g.reshape(reduced_shape(shape, normalize_axes("sum", dim, shape), True))  # type: ignore[attr-defined]
-    return g.expand(shape)  # type: ignore[attr-defined, no-any-return]
+def _(g: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
+    return kept(g, input_layout, dim, keepdim).expand(input_layout.shape)
+
+
+@structured("reduce.mean", linear=True, fresh=True)
+def mean(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    """Return the mean over dim, or over all axes; NaN of nothing.
+
+    Raises  RuntimeError for integers and bool, unless dtype is floating
+    """
+
+
+@mean.plan
+def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
+    dtype = dtype or input.layout.dtype
+    if not dtype.is_floating_point:
+        raise DTypeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or "
+            f"complex dtype. Got: {dtype.name}"
+        )
+    return reducing_plan("mean", input, dim, keepdim, dtype, compute=dtype)
+
+
+@mean.vjp("input")
+def _(g: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
+    shared = kept(g, input_layout, dim, keepdim) / max(count(input_layout, dim), 1)
+    return shared.expand(input_layout.shape)
+
+
+@structured("reduce.prod", has_out=True)
+def prod(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    """Return the product over dim, or over all axes.
+
+    Dtype   integers and bool multiply in int64; floating -> the same
+    """
+
+
+@prod.plan
+def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
+    given = input.layout.dtype
+    dtype = dtype or (given if given.is_floating_point else int64)
+    return reducing_plan("prod", input, dim, keepdim, dtype, compute=dtype)
+
+
+def _others(input: Any, dim: Any) -> Any:
+    """Return for each element the product of the others along dim; right where some are 0."""
+    shape = input.layout.shape
+    if not shape:
+        return input * 0 + 1
+    flat = input.reshape(-1) if dim is None else input.transpose(dim, -1)
+    n = flat.layout.shape[-1]
+    table = flat.unsqueeze(-2).expand((*flat.layout.shape[:-1], n, n))
+    products = prod.public(table.masked_fill(_eye(n, flat), 1.0), -1)
+    return products.reshape(shape) if dim is None else products.transpose(dim, -1)
+
+
+def _eye(n: int, like: Tensor) -> Any:
+    from .creation import eye
+
+    return eye(n, dtype=bool_, device=like.layout.device)
+
+
+@prod.vjp("input")
+def _(g: Any, input: Any, out: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
+    shared = kept(g, input_layout, dim, keepdim)
+    if input.layout.numel and not bool((input == 0).any()):
+        return shared * kept(out, input_layout, dim, keepdim) / input
+    return shared * _others(input, dim)
+
+
+@prod.jvp
+def _(input: Any, input_t: Any, dim: Any, keepdim: bool) -> Any:
+    dims = None if dim is None else dim
+    return (input_t * _others(input, dim)).sum(dims, keepdim)
+
+
+def _logical(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
+    dtype = uint8 if input.layout.dtype is uint8 else bool_
+    return reducing_plan(name, input, dim, keepdim, dtype)
+
+
+@structured("reduce.all")
+def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Return whether all elements over dim are not 0; true of nothing."""
+
+
+@all.plan
+def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+    return _logical("all", input, dim, keepdim)
+
+
+@structured("reduce.any")
+def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Return whether any element over dim is not 0; false of nothing."""
+
+
+@any.plan
+def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+    return _logical("any", input, dim, keepdim)
+
+
+@structured("reduce.count_nonzero", has_out=False)
+def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
+    """Return how many elements over dim are not 0."""
+
+
+@count_nonzero.plan
+def _(input: Tensor, dim: Any) -> Plan:
+    return reducing_plan("count_nonzero", input, dim, False, int64)
+
+
+def require_floating(name: str, input: Tensor) -> DType:
+    """Return the dtype of input.
+
+    Raises  RuntimeError if it is not floating
+    """
+    dtype = input.layout.dtype
+    if not dtype.is_floating_point:
+        raise DTypeError(
+            f"{name} only support floating point and complex dtypes, got {dtype.name}; cast with "
+            ".to(fastdist.float32)"
+        )
+    return dtype
+
+
+@structured("reduce.var", fresh=True)
+def variance(input: Tensor, dim: Dims, correction: float, keepdim: bool) -> Tensor:
+    """Return squared deviations from the mean over dim, divided by their number - correction."""
+
+
+@variance.plan
+def _(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Plan:
+    dtype = require_floating("std and var", input)
+    return reducing_plan("var", input, dim, keepdim, dtype, (float(correction),))
+
+
+def _deviations(input: Any, dim: Any, correction: float) -> Any:
+    n = count(input.layout, dim)
+    left = max(n - correction, 0.0)
+    scale = 2.0 / left if left else float("inf")
+    dims = normalize_axes("var", dim, input.layout.shape)
+    return (input - input.mean(dims, True)) * scale
+
+
+@variance.vjp("input")
+def _(g: Any, input: Any, input_layout: Layout, dim: Any, correction: float, keepdim: bool) -> Any:
+    return kept(g, input_layout, dim, keepdim) * _deviations(input, dim, correction)
+
+
+@variance.jvp
+def _(input: Any, input_t: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    dims = normalize_axes("var", dim, input.layout.shape)
+    return (input_t * _deviations(input, dim, correction)).sum(dims, keepdim)
+
+
+@structured("reduce.logsumexp", fresh=True)
+def logsumexp(input: Tensor, dim: int | tuple[int, ...], keepdim: bool = False) -> Tensor:
+    """Return log(sum(exp(input))) over dim, without overflow."""
+
+
+@logsumexp.plan
+def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+    dtype = require_floating("logsumexp()", input)
+    return reducing_plan("logsumexp", input, dim, keepdim, dtype)
+
+
+@logsumexp.vjp("input")
+def _(g: Any, input: Any, out: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
+    whole = kept(out, input_layout, dim, keepdim)
+    return kept(g, input_layout, dim, keepdim) * (input - whole).exp()
+
+
+@logsumexp.jvp
+def _(input: Any, input_t: Any, out: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
+    whole = kept(out, input_layout, dim, keepdim)
+    dims = normalize_axes("logsumexp", dim, input_layout.shape)
+    return (input_t * (input - whole).exp()).sum(dims, keepdim)
+
+
+@structured("scan.cumsum", linear=True, fresh=True)
+def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """Return the running sum along dim.
+
+    Dtype   integers and bool add in int64; floating -> the same
+    """
+
+
+@cumsum.plan
+def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
+    given = input.layout.dtype
+    dtype = dtype or (given if given.is_floating_point else int64)
+    axis = normalize_axis("cumsum", dim, len(input.layout.shape))
+    return Plan(input.layout.shape, dtype, (axis,), compute=dtype)
+
+
+@cumsum.vjp("input")
+def _(g: Any, dim: int) -> Any:
+    return g.flip(dim).cumsum(dim).flip(dim)

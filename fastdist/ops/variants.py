@@ -30,8 +30,10 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
             f"{rounding_mode!r}"
         )
-    if result_dtype([input, other]).is_floating_point:
+    dtype = result_dtype([input, other])
+    if dtype.is_floating_point:
         return _ops["trunc_divide"].public(input, other, out=out)  # type: ignore[no-any-return]
+    input, other = (o.to(dtype) if isinstance(o, Tensor) else o for o in (input, other))  # type: ignore[attr-defined]
     # fmod's remainder has the sign of input, so what is left divides towards zero.
     rest = _ops["fmod"].public(input, other)
     # add, for input may be bool, of which there is no difference.

@@ -23,3 +23,15 @@ def matmul(x: Array, y: Array, out: Array) -> None:
         np.copyto(out, product, casting="unsafe")
         return
     np.matmul(x, y, out=out)
+
+
+@silent
+def linear(x: Array, weight: Array, bias: Array | None, out: Array) -> None:
+    """Write x @ weight.T + bias into out. Shapes (n, k), (m, k), (m,) -> (n, m), one dtype."""
+    if x.dtype == np.float16:
+        product = np.dot(x.astype(np.float32), weight.T.astype(np.float32))
+        np.copyto(out, product if bias is None else np.add(product, bias), casting="unsafe")
+        return
+    np.dot(x, weight.T, out=out)
+    if bias is not None:
+        np.add(out, bias, out=out)

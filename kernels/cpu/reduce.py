@@ -1,7 +1,11 @@
-"""Reductions over axes, on the CPU."""
+"""Reductions over axes, on the CPU.
+
+`out` has x's shape without the axes. float16 computes in float32 and rounds once.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -24,3 +28,143 @@ def sum(x: Array, out: Array, axes: Axes) -> None:
         np.copyto(out, np.add.reduce(x, axis=axes, dtype=np.float32), casting="unsafe")
         return
     np.add.reduce(x, axis=axes, dtype=out.dtype, out=out)
+
+
+@silent
+def mean(x: Array, out: Array, axes: Axes) -> None:
+    """Write the means of x over axes into out; NaN of nothing."""
+    n = math.prod([x.shape[axis] for axis in axes])
+    wide = np.float32 if x.dtype == np.float16 else x.dtype
+    total = np.asarray(np.add.reduce(x, axis=axes, dtype=wide))
+    np.divide(total, n, out=out, casting="unsafe")
+
+
+@silent
+def prod(x: Array, out: Array, axes: Axes) -> None:
+    """Write the products of x over axes into out; 1 of nothing."""
+    wide = np.float32 if x.dtype == np.float16 else x.dtype
+    np.copyto(out, np.multiply.reduce(x, axis=axes, dtype=wide), casting="unsafe")
+
+
+@silent
+def amax(x: Array, out: Array, axes: Axes) -> None:
+    """Write the largest of x over axes into out; NaN if there is one."""
+    np.copyto(out, np.maximum.reduce(x, axis=axes))
+
+
+@silent
+def amin(x: Array, out: Array, axes: Axes) -> None:
+    """Write the smallest of x over axes into out; NaN if there is one."""
+    np.copyto(out, np.minimum.reduce(x, axis=axes))
+
+
+@silent
+def all(x: Array, out: Array, axes: Axes) -> None:
+    """Write whether all of x over axes are not 0; out is bool or uint8."""
+    np.copyto(out, np.logical_and.reduce(x, axis=axes), casting="unsafe")
+
+
+@silent
+def any(x: Array, out: Array, axes: Axes) -> None:
+    """Write whether any of x over axes is not 0; out is bool or uint8."""
+    np.copyto(out, np.logical_or.reduce(x, axis=axes), casting="unsafe")
+
+
+@silent
+def count_nonzero(x: Array, out: Array, axes: Axes) -> None:
+    """Write how many of x over axes are not 0; out is int64."""
+    np.add.reduce(np.not_equal(x, 0), axis=axes, dtype=np.int64, out=out)
+
+
+@silent
+def _deviate(x: Array, out: Array, axes: Axes, correction: float) -> None:
+    n = math.prod([x.shape[axis] for axis in axes])
+    if x.dtype == np.float16:
+        x = x.astype(np.float32)
+    centre = np.divide(np.add.reduce(x, axis=axes, keepdims=True), n)
+    squares = np.square(np.subtract(x, centre))
+    total = np.asarray(np.add.reduce(squares, axis=axes))
+    np.divide(total, max(n - correction, 0.0), out=out, casting="unsafe")
+
+
+@silent
+def var(x: Array, out: Array, axes: Axes, correction: float) -> None:
+    """Write the sums of squared deviations over axes / max(n - correction, 0) into out."""
+    _deviate(x, out, axes, correction)
+
+
+@silent
+def std(x: Array, out: Array, axes: Axes, correction: float) -> None:
+    """Write the square roots of what var writes into out."""
+    _deviate(x, out, axes, correction)
+    np.sqrt(out, out=out)
+
+
+@silent
+def logsumexp(x: Array, out: Array, axes: Axes) -> None:
+    """Write log(sum(exp(x))) over axes into out, shifted by the maximum; -inf of nothing."""
+    if math.prod([x.shape[axis] for axis in axes]) == 0:
+        out.fill(-np.inf)
+        return
+    if x.dtype == np.float16:
+        x = x.astype(np.float32)
+    top = np.maximum.reduce(x, axis=axes, keepdims=True)
+    # An infinite maximum says it all: shifting by it would give inf - inf.
+    shift = np.where(np.isinf(top), np.zeros_like(top), top)
+    total = np.log(np.add.reduce(np.exp(np.subtract(x, shift)), axis=axes))
+    np.add(total, shift.reshape(out.shape), out=out, casting="unsafe")
+
+
+@silent
+def norm(x: Array, out: Array, axes: Axes, order: float) -> None:
+    """Write (sum of |x|**order)**(1/order) over axes into out; 0 counts, inf is the largest."""
+    if x.dtype == np.float16:
+        x = x.astype(np.float32)
+    if order == 2.0:
+        np.sqrt(np.add.reduce(np.square(x), axis=axes), out=out, casting="unsafe")
+        return
+    size = np.abs(x)
+    if order == math.inf:
+        total = np.maximum.reduce(size, axis=axes, initial=0.0 if size.size == 0 else None)
+    elif order == -math.inf:
+        total = np.minimum.reduce(size, axis=axes)
+    elif order == 0.0:
+        total = np.add.reduce(np.not_equal(size, 0), axis=axes, dtype=size.dtype)
+    elif order == 1.0:
+        total = np.add.reduce(size, axis=axes)
+    else:
+        total = np.power(np.add.reduce(np.power(size, order), axis=axes), 1.0 / order)
+    np.copyto(out, total, casting="unsafe")
+
+
+@silent
+def argmax(x: Array, out: Array, axis: int | None) -> None:
+    """Write where x is largest first, NaN being the largest; axis None: of the flattened x."""
+    np.copyto(out, np.argmax(x, axis=axis).reshape(out.shape))
+
+
+@silent
+def argmin(x: Array, out: Array, axis: int | None) -> None:
+    """Write where x is smallest first, NaN being the smallest; axis None: of the flattened x."""
+    np.copyto(out, np.argmin(x, axis=axis).reshape(out.shape))
+
+
+def _pick(x: Array, where: Array, out: Array, indices: Array, axis: int) -> None:
+    np.copyto(indices, where)
+    if x.ndim == 0:
+        np.copyto(out, x)
+        return
+    found = np.take_along_axis(x, np.expand_dims(where, axis), axis)
+    np.copyto(out, found.reshape(out.shape))
+
+
+@silent
+def max_along(x: Array, out: Array, indices: Array, axis: int) -> None:
+    """Write the largest of x along axis, and where it is first, NaN being the largest."""
+    _pick(x, np.asarray(np.argmax(x, axis=axis)), out, indices, axis)
+
+
+@silent
+def min_along(x: Array, out: Array, indices: Array, axis: int) -> None:
+    """Write the smallest of x along axis, and where it is first, NaN being the smallest."""
+    _pick(x, np.asarray(np.argmin(x, axis=axis)), out, indices, axis)

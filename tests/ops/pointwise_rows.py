@@ -117,36 +117,64 @@ UNARY = [
     Row("relu", (POSITIVE,), lambda x: np.maximum(x, 0)),
     Row("sigmoid", (ANY,), sigmoid),
     Row("logsigmoid", (POSITIVE,), lambda x: np.log(sigmoid(x)), functional=True),
-    Row("log_odds", (UNIT,), lambda x: np.log(x / (1 - x)), call="logit",
-        tolerance=1e-5),  # 0 at 1/2
-    Row("threshold", (POSITIVE,), lambda x, threshold, value: np.where(x > 0.1, x, 9.0),
-        numbers={"threshold": 0.1, "value": 9.0}),
+    Row(
+        "log_odds", (UNIT,), lambda x: np.log(x / (1 - x)), call="logit", tolerance=1e-5
+    ),  # 0 at 1/2
+    Row(
+        "threshold",
+        (POSITIVE,),
+        lambda x, threshold, value: np.where(x > 0.1, x, 9.0),
+        numbers={"threshold": 0.1, "value": 9.0},
+    ),
     Row("hardtanh", (INSIDE,), lambda x: np.clip(x, -1, 1), functional=True),
     Row("relu6", (POSITIVE,), lambda x: np.clip(x, 0, 6), functional=True),
     Row("leaky_relu", (NEGATIVE,), lambda x: 0.01 * x, functional=True),
     Row("elu", (NEGATIVE,), np.expm1, functional=True),
     Row("selu", (NEGATIVE,), lambda x: 1.0507009873554805 * 1.6732632423543772 * np.expm1(x)),
     Row("celu", (NEGATIVE,), lambda x, alpha: alpha * np.expm1(x / alpha), numbers={"alpha": 1.5}),
-    Row("gelu_exact", (ANY,), lambda x: x * normal_cdf(x), call="gelu", functional=True,
-        tolerance=2e-5),  # 1 + erf cancels on the left, as in PyTorch
-    Row("gelu_tanh", (ANY,), lambda x, approximate: gelu_tanh(x), call="gelu", functional=True,
-        numbers={"approximate": "tanh"}, tolerance=1e-4),  # 1 + tanh cancels on the left
+    Row(
+        "gelu_exact",
+        (ANY,),
+        lambda x: x * normal_cdf(x),
+        call="gelu",
+        functional=True,
+        tolerance=2e-5,
+    ),  # 1 + erf cancels on the left, as in PyTorch
+    Row(
+        "gelu_tanh",
+        (ANY,),
+        lambda x, approximate: gelu_tanh(x),
+        call="gelu",
+        functional=True,
+        numbers={"approximate": "tanh"},
+        tolerance=1e-4,
+    ),  # 1 + tanh cancels on the left
     Row("silu", (ANY,), lambda x: x * sigmoid(x), functional=True),
     Row("mish", (ANY,), lambda x: x * np.tanh(softplus(x)), functional=True),
     Row("softplus", (ANY,), softplus, functional=True, tolerance=4e-6),
     Row("softsign", (POSITIVE,), lambda x: x / (1 + x), functional=True),
-    Row("tanhshrink", (POSITIVE,), lambda x: x - np.tanh(x), functional=True,
-        tolerance=1e-4),  # cancels near 0
+    Row(
+        "tanhshrink", (POSITIVE,), lambda x: x - np.tanh(x), functional=True, tolerance=1e-4
+    ),  # cancels near 0
     Row("hardswish", ((-2.5, 2.5),), lambda x: x * (x + 3) / 6, functional=True, tolerance=1e-5),
     Row("hardsigmoid", ((-2.5, 2.5),), lambda x: (x + 3) / 6, functional=True),
     Row("hardshrink", ((0.6, 2.0),), lambda x: x),
     Row("softshrink", ((0.6, 2.0),), lambda x: x - 0.5, functional=True, tolerance=1e-5),
-    Row("clamp_between", (ANY,), np.clip, call="clamp",
-        numbers={"min": -5.0, "max": 2.9999}),
-    Row("clamp_above", (ANY,), lambda x, min: np.maximum(min, x), call="clamp",
-        numbers={"min": -4.0}),
-    Row("clamp_below", (POSITIVE,), lambda x, max: np.minimum(max, x), call="clamp",
-        numbers={"max": 0.1}),
+    Row("clamp_between", (ANY,), np.clip, call="clamp", numbers={"min": -5.0, "max": 2.9999}),
+    Row(
+        "clamp_above",
+        (ANY,),
+        lambda x, min: np.maximum(min, x),
+        call="clamp",
+        numbers={"min": -4.0},
+    ),
+    Row(
+        "clamp_below",
+        (POSITIVE,),
+        lambda x, max: np.minimum(max, x),
+        call="clamp",
+        numbers={"max": 0.1},
+    ),
     Row("replace_nonfinite", (ANY,), lambda x: x, call="nan_to_num"),
     Row("isnan", (ANY,), np.isnan, differentiable=False),
     Row("isinf", (ANY,), np.isinf, differentiable=False),
@@ -155,7 +183,7 @@ UNARY = [
     Row("isneginf", (ANY,), np.isneginf, differentiable=False),
     Row("signbit", (ANY,), np.signbit, differentiable=False),
     Row("logical_not", (ANY,), np.logical_not, differentiable=False),
-]  # fmt: skip
+]
 BINARY = [
     Row("add", (ANY, ANY), np.add, tolerance=1e-5),  # cancels
     Row("sub", (ANY, ANY), np.subtract, tolerance=1e-5),
@@ -163,8 +191,13 @@ BINARY = [
     Row("mul", (ANY, ANY), np.multiply),
     Row("div", (ANY, POSITIVE), np.divide),
     Row("floor_divide", ((1.1, 1.9), (0.95, 1.05)), np.floor_divide),
-    Row("trunc_divide", ((-1.9, -1.1), (0.95, 1.05)), lambda x, y, rounding_mode: np.trunc(x / y),
-        call="div", numbers={"rounding_mode": "trunc"}),
+    Row(
+        "trunc_divide",
+        ((-1.9, -1.1), (0.95, 1.05)),
+        lambda x, y, rounding_mode: np.trunc(x / y),
+        call="div",
+        numbers={"rounding_mode": "trunc"},
+    ),
     Row("remainder", ((1.2, 1.9), (0.95, 1.05)), np.remainder, tolerance=1e-5),
     Row("fmod", ((-1.9, -1.2), (0.95, 1.05)), np.fmod, tolerance=1e-5),
     Row("pow", (POSITIVE, ANY), np.power, tolerance=5e-6),
@@ -186,26 +219,101 @@ BINARY = [
     *(
         Row(name, (ANY, ANY), getattr(np, theirs), differentiable=False)
         for name, theirs in {
-            "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
-            "ge": "greater_equal", "logical_and": "logical_and", "logical_or": "logical_or",
+            "eq": "equal",
+            "ne": "not_equal",
+            "lt": "less",
+            "le": "less_equal",
+            "gt": "greater",
+            "ge": "greater_equal",
+            "logical_and": "logical_and",
+            "logical_or": "logical_or",
             "logical_xor": "logical_xor",
         }.items()
     ),
-]  # fmt: skip
+]
+NONE = {"reduction": "none"}
+LOSSES = [
+    Row(
+        "squared_difference",
+        (ANY, ANY),
+        lambda x, y, reduction: (x - y) ** 2,
+        call="mse_loss",
+        numbers=NONE,
+        functional=True,
+        tolerance=1e-4,
+    ),  # cancels
+    Row(
+        "absolute_difference",
+        (POSITIVE, NEGATIVE),
+        lambda x, y, reduction: np.abs(x - y),
+        call="l1_loss",
+        numbers=NONE,
+        functional=True,
+    ),
+    Row(
+        "smooth_difference",
+        (POSITIVE, (-3.0, -1.5)),
+        lambda x, y, reduction: x - y - 0.5,
+        call="smooth_l1_loss",
+        numbers=NONE,
+        functional=True,
+    ),
+    Row(
+        "huber_difference",
+        (POSITIVE, (-3.0, -1.5)),
+        lambda x, y, reduction: x - y - 0.5,
+        call="huber_loss",
+        numbers=NONE,
+        functional=True,
+    ),
+    Row(
+        "logit_entropy",
+        (ANY, UNIT),
+        lambda x, y, reduction: softplus(x) - x * y,
+        call="binary_cross_entropy_with_logits",
+        numbers=NONE,
+        functional=True,
+        tolerance=1e-5,
+    ),
+    Row(
+        "binary_entropy",
+        (UNIT, UNIT),
+        lambda x, y, reduction: -y * np.log(x) - (1 - y) * np.log(1 - x),
+        call="binary_cross_entropy",
+        numbers=NONE,
+        functional=True,
+        tolerance=1e-5,
+    ),
+]
 TERNARY = [
-    Row("addcmul", (ANY, ANY, ANY), lambda x, a, b, value: x + value * a * b,
-        numbers={"value": 0.7}, tolerance=1e-4),  # cancels
-    Row("addcdiv", (ANY, ANY, POSITIVE), lambda x, a, b, value: x + value * a / b,
-        numbers={"value": 0.7}, tolerance=1e-4),
+    Row(
+        "addcmul",
+        (ANY, ANY, ANY),
+        lambda x, a, b, value: x + value * a * b,
+        numbers={"value": 0.7},
+        tolerance=1e-4,
+    ),  # cancels
+    Row(
+        "addcdiv",
+        (ANY, ANY, POSITIVE),
+        lambda x, a, b, value: x + value * a / b,
+        numbers={"value": 0.7},
+        tolerance=1e-4,
+    ),
     Row("lerp", (ANY, ANY, (0.6, 0.9)), lambda a, b, w: a + w * (b - a), tolerance=1e-4),
-]  # fmt: skip
-ROWS = {row.name: row for row in (*UNARY, *BINARY, *TERNARY)}
+]
+ROWS = {row.name: row for row in (*UNARY, *BINARY, *LOSSES, *TERNARY)}
 
 # Integer ops: their values are in torch_results.json, dtype by dtype.
 INTEGER_ROWS = {
-    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift",
-    "bitwise_right_shift", "gcd",
-}  # fmt: skip
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "bitwise_not",
+    "bitwise_left_shift",
+    "bitwise_right_shift",
+    "gcd",
+}
 # Ops with a condition, which are sampled in test_selection.py.
 CONDITION_ROWS = {"where", "masked_fill"}
 

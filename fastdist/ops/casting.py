@@ -1,0 +1,155 @@
+"""Casts under PyTorch's names, and comparisons of whole tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.device import CPU
+from ..core.dtypes import DType
+from ..core.errors import DTypeError
+from ..dispatch.composite import composite
+from ..dispatch.promotion import can_cast, result_dtype
+from ..tensor.tensor import Tensor
+from .copying import to
+
+
+def _cast_to(name: str, dtype: DType) -> None:
+    """Declare the method that casts to one dtype."""
+
+    def cast(input: Tensor) -> Tensor:
+        return to(input, dtype)
+
+    cast.__name__ = cast.__qualname__ = name
+    cast.__doc__ = f"Return the tensor in {dtype.name}; itself if it is."
+    composite(function=False)(cast)
+
+
+for _name, _dtype in (
+    ("double", dtypes.float64),
+    ("float", dtypes.float32),
+    ("half", dtypes.float16),
+    ("long", dtypes.int64),
+    ("int", dtypes.int32),
+    ("short", dtypes.int16),
+    ("char", dtypes.int8),
+    ("byte", dtypes.uint8),
+    ("bool", dtypes.bool_),
+):
+    _cast_to(_name, _dtype)
+
+
+@composite(function=False)
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """Return input in other's dtype."""
+    return to(input, other.layout.dtype)
+
+
+@composite(function=False)
+def cpu(input: Tensor) -> Tensor:
+    """Return the tensor in main memory; itself if it is there."""
+    return to(input, device=CPU)
+
+
+@composite(function=False)
+def cuda(input: Tensor, device: Any = None) -> Tensor:
+    """Return the tensor on a GPU, the current one unless named; itself if it is there."""
+    if device is None:
+        device = "cuda"
+    return to(input, device=f"cuda:{device}" if isinstance(device, int) else device)
+
+
+def _values(input: Tensor) -> np.ndarray[Any, Any]:
+    return input.to_numpy()
+
+
+@composite()
+def equal(input: Tensor, other: Tensor) -> Any:
+    """Return whether shape and all elements agree, as a Python bool; NaN agrees with nothing."""
+    if not isinstance(other, Tensor):
+        raise TypeError(f"equal(): expected a Tensor, got {type(other).__name__}")
+    if input.layout.shape != other.layout.shape:
+        return False
+    return bool(np.array_equal(_values(input), _values(other)))
+
+
+def _require_same_dtype(name: str, input: Tensor, other: Tensor) -> None:
+    if input.layout.dtype is not other.layout.dtype:
+        raise DTypeError(
+            f"{name}: {input.layout.dtype.name} did not match {other.layout.dtype.name}"
+        )
+
+
+@composite()
+def isclose(
+    input: Tensor,
+    other: Tensor,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
+) -> Tensor:
+    """Return whether |input - other| <= atol + rtol * |other|, element by element."""
+    _require_same_dtype("isclose", input, other)
+    near: Any = input == other
+    if equal_nan and input.layout.dtype.is_floating_point:
+        near = near.logical_or(input.isnan().logical_and(other.isnan()))  # type: ignore[attr-defined]
+    if rtol == 0 and atol == 0:
+        return near  # type: ignore[no-any-return]
+    wide = [
+        one if one.layout.dtype.is_floating_point else to(one, dtypes.float64)
+        for one in (input, other)
+    ]
+    a: Any = wide[0].detach()
+    b: Any = wide[1].detach()
+    close = (a - b).abs() <= atol + rtol * b.abs()
+    return near.logical_or((a - b).isfinite().logical_and(close))  # type: ignore[no-any-return]
+
+
+@composite()
+def allclose(
+    input: Tensor,
+    other: Tensor,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
+) -> Any:
+    """Return whether all elements are close, as a Python bool."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())  # type: ignore[attr-defined]
+
+
+@composite(name="result_type", method=False)
+def result_type(tensor1: Any, tensor2: Any) -> DType:
+    """Return the dtype in which two tensors or numbers meet."""
+    return result_dtype([tensor1, tensor2])
+
+
+@composite(name="promote_types", method=False)
+def promote_types(type1: DType, type2: DType) -> DType:
+    """Return the dtype in which tensors of two dtypes meet."""
+    return dtypes.promote(type1, type2)
+
+
+@composite(name="can_cast", method=False)
+def can_cast_types(from_: DType, to: DType) -> Any:
+    """Return whether results of one dtype may be stored in the other."""
+    return can_cast(from_, to)
+
+
+@composite(method=False)
+def is_tensor(obj: Any) -> Any:
+    """Return whether obj is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+@composite(method=False)
+def is_floating_point(input: Tensor) -> Any:
+    """Return whether input's dtype is floating."""
+    return input.layout.dtype.is_floating_point
+
+
+@composite(method=False)
+def numel(input: Tensor) -> Any:
+    """Return the number of elements."""
+    return input.layout.numel

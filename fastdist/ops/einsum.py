@@ -1,0 +1,158 @@
+"""Sums of products by index letters: einsum and tensordot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.errors import ShapeError
+from ..dispatch.composite import composite
+from ..dispatch.op import OPS
+from ..dispatch.rules import normalize_axis
+from ..tensor.tensor import Tensor
+
+
+@composite(method=False)
+def einsum(equation: str, *operands: Any) -> Tensor:
+    """Return the sum of products that equation says, such as "ij,jk->ik".
+
+    A letter that the result lacks is summed; `...` stands for axes that broadcast. Operands are
+    taken in from left to right, two at a time, as one batched matrix product each.
+    """
+    given = (
+        operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
+    )
+    inputs, output = _parse(equation, given)
+    result, letters = _single(given[0], inputs[0])
+    for i, (tensor, names) in enumerate(zip(given[1:], inputs[1:], strict=True), 2):
+        later = set(output).union(*inputs[i:]) if i < len(inputs) else set(output)
+        other, others = _single(tensor, names)
+        result, letters = _contract(result, letters, other, others, later)
+    return _finish(result, letters, output)
+
+
+def _parse(equation: str, operands: Any) -> tuple[list[list[str]], list[str]]:
+    """Return the letters of each operand and of the result; axes of `...` are named by numbers."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    parts = left.split(",")
+    if len(parts) != len(operands):
+        raise ShapeError(
+            f"einsum(): equation {equation!r} names {len(parts)} operands, {len(operands)} "
+            "were given"
+        )
+    dots = 0
+    for part, tensor in zip(parts, operands, strict=True):
+        if "..." in part:
+            dots = max(dots, len(tensor.layout.shape) - len(part.replace("...", "")))
+    inputs = [
+        _letters(part, len(t.layout.shape), dots) for part, t in zip(parts, operands, strict=True)
+    ]
+    if arrow:
+        return inputs, _letters(right, -1, dots)
+    seen = [letter for letters in inputs for letter in letters]
+    once = sorted({letter for letter in seen if letter.isalpha() and seen.count(letter) == 1})
+    return inputs, [*(str(i) for i in range(dots) if str(i) in seen), *once]
+
+
+def _letters(part: str, ndim: int, dots: int) -> list[str]:
+    before, has_dots, after = part.partition("...")
+    if not all(letter.isalpha() for letter in before + after):
+        raise ShapeError(f"einsum(): invalid subscript {part!r}; letters and ... are allowed")
+    middle = dots if ndim < 0 else ndim - len(before) - len(after)
+    if not has_dots and ndim >= 0 and middle:
+        raise ShapeError(
+            f"einsum(): the subscript {part!r} has {len(before)} letters, its operand {ndim} axes"
+        )
+    return [*before, *([str(i) for i in range(dots - middle, dots)] if has_dots else []), *after]
+
+
+def _single(tensor: Any, letters: list[str]) -> tuple[Any, list[str]]:
+    """Return tensor with each letter once: a letter that stands twice takes the diagonal."""
+    letters = list(letters)
+    for letter in sorted(set(letters)):
+        while letters.count(letter) > 1:
+            first = letters.index(letter)
+            second = letters.index(letter, first + 1)
+            tensor = OPS["diagonal"].public(tensor, 0, first, second)
+            letters = [x for i, x in enumerate(letters) if i not in (first, second)] + [letter]
+    return tensor, letters
+
+
+def _contract(
+    a: Any, a_letters: list[str], b: Any, b_letters: list[str], later: set[str]
+) -> tuple[Any, list[str]]:
+    """Return the product of two operands, summed over the letters that nobody needs later."""
+    a, a_letters = _sum_alone(a, a_letters, later | set(b_letters))
+    b, b_letters = _sum_alone(b, b_letters, later | set(a_letters))
+    shared = [letter for letter in a_letters if letter in b_letters]
+    batch = [letter for letter in shared if letter in later]
+    summed = [letter for letter in shared if letter not in later]
+    rows = [letter for letter in a_letters if letter not in shared]
+    columns = [letter for letter in b_letters if letter not in shared]
+    lengths = _lengths(a, a_letters, b, b_letters)
+    left = _grouped(a, a_letters, (batch, rows, summed), lengths)
+    right = _grouped(b, b_letters, (batch, summed, columns), lengths)
+    product = OPS["matmul"].public(left, right)
+    letters = [*batch, *rows, *columns]
+    return product.reshape([lengths[letter] for letter in letters]), letters
+
+
+def _lengths(a: Any, a_letters: list[str], b: Any, b_letters: list[str]) -> dict[str, int]:
+    lengths: dict[str, int] = {}
+    for tensor, letters in ((a, a_letters), (b, b_letters)):
+        for letter, n in zip(letters, tensor.layout.shape, strict=True):
+            known = lengths.setdefault(letter, n)
+            if known != n and 1 not in (known, n):
+                raise ShapeError(
+                    "einsum(): operands do not broadcast with remapped shapes: "
+                    f"{letter} is {known} and {n}"
+                )
+            lengths[letter] = n if known == 1 else known
+    return lengths
+
+
+def _sum_alone(tensor: Any, letters: list[str], needed: set[str]) -> tuple[Any, list[str]]:
+    gone = tuple(i for i, letter in enumerate(letters) if letter not in needed)
+    if not gone:
+        return tensor, letters
+    return tensor.sum(gone), [letter for letter in letters if letter in needed]
+
+
+def _grouped(
+    tensor: Any, letters: list[str], groups: tuple[list[str], ...], lengths: dict[str, int]
+) -> Any:
+    """Return tensor with three axes, one per group of letters."""
+    order = [letter for group in groups for letter in group]
+    tensor = OPS["permute"].public(tensor, *[letters.index(letter) for letter in order])
+    tensor = tensor.expand([lengths[letter] for letter in order])
+    shape = []
+    for group in groups:
+        n = 1
+        for letter in group:
+            n *= lengths[letter]
+        shape.append(n)
+    return tensor.reshape(shape)
+
+
+def _finish(result: Any, letters: list[str], output: list[str]) -> Tensor:
+    result, letters = _sum_alone(result, letters, set(output))
+    if set(letters) != set(output):
+        raise ShapeError(f"einsum(): the result names {output}, the operands have {letters}")
+    return OPS["permute"].public(result, *[letters.index(letter) for letter in output])  # type: ignore[no-any-return]
+
+
+@composite(method=False)
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """Return the sum of products over dims: last axes of a with first ones of b, or two lists."""
+    n, m = len(a.layout.shape), len(b.layout.shape)
+    if hasattr(dims, "__index__"):
+        left, right = list(range(n - dims, n)), list(range(dims))
+    else:
+        left = [normalize_axis("tensordot", d, n) for d in dims[0]]
+        right = [normalize_axis("tensordot", d, m) for d in dims[1]]
+    names = "abcdefghijklmnopqrstuvwxyz"
+    a_letters, b_letters = names[:n], list(names[n : n + m])
+    for i, j in zip(left, right, strict=True):
+        b_letters[j] = a_letters[i]
+    kept = [x for i, x in enumerate(a_letters) if i not in left]
+    kept += [x for j, x in enumerate(b_letters) if j not in right]
+    return einsum(f"{a_letters},{''.join(b_letters)}->{''.join(kept)}", a, b)

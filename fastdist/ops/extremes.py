@@ -1,0 +1,197 @@
+"""The largest and the smallest over axes, and where they stand."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..core.dtypes import int64
+from ..core.errors import ShapeError
+from ..dispatch.composite import composite
+from ..dispatch.op import OPS
+from ..dispatch.output import given_out
+from ..dispatch.rules import DimError, normalize_axes, normalize_axis, reduced_shape
+from ..dispatch.structured import Plan, StructuredOp, structured
+from ..tensor.layout import Layout
+from ..tensor.tensor import Tensor
+from .reductions import kept, reducing_plan
+
+
+class ValuesAndIndices(NamedTuple):
+    """What `max(dim)`, `sort` and kin return."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def _require_elements(name: str, input: Tensor, dim: Any) -> None:
+    shape = input.layout.shape
+    for axis in normalize_axes(name, dim, shape):
+        if shape[axis] == 0:
+            raise DimError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
+
+
+def _share(input: Any, out: Any, dims: Any) -> Any:
+    """Return the part of the gradient that each element gets: all that tie share it."""
+    mask = (input == out).to(input.dtype)
+    return mask / mask.sum(dims, True)
+
+
+def _extreme(op: StructuredOp) -> None:
+    """Give amax or amin its plan and derivatives."""
+
+    @op.plan
+    def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+        _require_elements(op.name, input, dim)
+        return reducing_plan(op.name, input, dim, keepdim, input.layout.dtype)
+
+    @op.vjp("input")
+    def _(g: Any, input: Any, out: Any, dim: Any, keepdim: bool, input_layout: Layout) -> Any:
+        dims = normalize_axes(op.name, dim, input_layout.shape)
+        whole = kept(out, input_layout, dim, keepdim)
+        return kept(g, input_layout, dim, keepdim) * _share(input, whole, dims)
+
+    @op.jvp
+    def _(input: Any, input_t: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+        dims = normalize_axes(op.name, dim, input.layout.shape)
+        whole = kept(out, input.layout, dim, keepdim)
+        return (input_t * _share(input, whole, dims)).sum(dims, keepdim)
+
+
+@structured("reduce.amax", fresh=True)
+def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    """Return the largest over dim; NaN if there is one. All that tie share the gradient."""
+
+
+@structured("reduce.amin", fresh=True)
+def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    """Return the smallest over dim; NaN if there is one. All that tie share the gradient."""
+
+
+_extreme(amax)
+_extreme(amin)
+
+
+def _placed(op: StructuredOp) -> None:
+    """Give max_along or min_along its plan and derivatives."""
+
+    @op.plan
+    def _(input: Tensor, dim: int, keepdim: bool) -> Plan:
+        name = op.name.partition("_")[0]
+        axis = normalize_axis(name, dim, len(input.layout.shape))
+        _require_elements(name, input, axis)
+        plan = reducing_plan(name, input, axis, keepdim, input.layout.dtype)
+        return plan._replace(numbers=(axis,), extra_outputs=((plan.shape, int64),))
+
+    @op.vjp("input")
+    def _(g: Any, input_layout: Layout, dim: int, keepdim: bool, plan: Plan) -> Any:
+        where = kept(plan.others[0], input_layout, dim, keepdim)
+        return OPS["scatter_zeros"].public(
+            kept(g, input_layout, dim, keepdim), where, input_layout.shape, dim
+        )
+
+    @op.jvp
+    def _(input_t: Any, dim: int, keepdim: bool, plan: Plan) -> Any:
+        where = kept(plan.others[0], input_t.layout, dim, keepdim)
+        found = input_t.gather(dim, where)
+        return found if keepdim or not input_t.layout.shape else found.squeeze(dim)
+
+
+@structured("reduce.max_along", has_out=False)
+def max_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
+    """Return the largest along dim and where it is first."""
+
+
+@structured("reduce.min_along", has_out=False)
+def min_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
+    """Return the smallest along dim and where it is first."""
+
+
+_placed(max_along)
+_placed(min_along)
+
+
+def _arg_plan(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
+    shape = input.layout.shape
+    if dim is None:
+        if input.layout.numel == 0:
+            raise DimError(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
+                "the reduction dim with the 'dim' argument."
+            )
+        return Plan((), int64, (None,), seen_as=reduced_shape(shape, range(len(shape)), keepdim))
+    axis = normalize_axis(name, dim, len(shape))
+    _require_elements(name, input, axis)
+    plan = reducing_plan(name, input, axis, keepdim, int64)
+    return plan._replace(numbers=(axis,))
+
+
+@structured("reduce.argmax")
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Return where the largest stands first: along dim, or in the flattened tensor."""
+
+
+@argmax.plan
+def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+    return _arg_plan("argmax", input, dim, keepdim)
+
+
+@structured("reduce.argmin")
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Return where the smallest stands first: along dim, or in the flattened tensor."""
+
+
+@argmin.plan
+def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
+    return _arg_plan("argmin", input, dim, keepdim)
+
+
+def _choose(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any) -> Any:
+    if isinstance(dim, Tensor):
+        other, dim = dim, None
+    if other is not None:
+        return OPS[f"{name}imum"].public(input, other, out=out)
+    if dim is None:
+        if input.layout.numel == 0:
+            raise ShapeError(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
+                "the reduction dim with the 'dim' argument."
+            )
+        return OPS[f"a{name}"].public(input, (), out=out)
+    found = ValuesAndIndices(*OPS[f"{name}_along"].public(input, dim, keepdim))
+    if out is None:
+        return found
+    given = (input,)
+    return ValuesAndIndices(
+        given_out(name, out[0], found[0], given), given_out(name, out[1], found[1], given)
+    )
+
+
+@composite()
+def max(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None
+) -> Any:
+    """Return the largest of all, (values, indices) along dim, or the larger of two tensors."""
+    return _choose("max", input, dim, keepdim, other, out)
+
+
+@composite()
+def min(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None
+) -> Any:
+    """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors."""
+    return _choose("min", input, dim, keepdim, other, out)
+
+
+@composite()
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Return the smallest and the largest along dim, or of all."""
+    dims = () if dim is None else dim
+    low = OPS["amin"].public(input, dims, keepdim)
+    return MinAndMax(low, OPS["amax"].public(input, dims, keepdim))
+
+
+class MinAndMax(NamedTuple):
+    """What `aminmax` returns."""
+
+    min: Tensor
+    max: Tensor

@@ -1,0 +1,286 @@
+"""Reading and writing at places that integer tensors name along one axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.dtypes import int32, int64
+from ..core.errors import DTypeError, ShapeError
+from ..dispatch.composite import composite
+from ..dispatch.constants import as_operand
+from ..dispatch.op import OPS
+from ..dispatch.output import given_out
+from ..dispatch.rules import normalize_axis
+from ..dispatch.structured import Plan, structured
+from ..tensor.layout import Layout, Shape
+from ..tensor.tensor import Tensor, from_array
+
+
+def require_index(name: str, index: Tensor) -> None:
+    """Raise unless index holds int64 or int32.
+
+    Raises  RuntimeError
+    """
+    if index.layout.dtype is not int64 and index.layout.dtype is not int32:
+        raise DTypeError(
+            f"{name}(): Expected dtype int64 for index, got {index.layout.dtype.name}; cast with "
+            ".long()"
+        )
+
+
+def _require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
+    if len(index.layout.shape) != max(len(shape), 1) and len(index.layout.shape) != len(shape):
+        raise ShapeError(
+            f"Index tensor must have the same number of dimensions as input tensor: {name} got "
+            f"{index.layout.shape} for {shape}"
+        )
+    for i, (n, m) in enumerate(zip(index.layout.shape, shape)):
+        if i != axis and n > m:
+            raise ShapeError(
+                f"Size does not match at dimension {i} expected index {list(index.layout.shape)} "
+                f"to be no larger than self {list(shape)} apart from dimension {axis}"
+            )
+
+
+@structured("indexing.gather", linear=True, fresh=True)
+def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """Return input's elements at index along dim: out[i][j] = input[index[i][j]][j] for dim 0."""
+
+
+@gather.plan
+def _(input: Tensor, index: Tensor, dim: int) -> Plan:
+    axis = normalize_axis("gather", dim, len(input.layout.shape))
+    require_index("gather", index)
+    _require_within("gather", index, input.layout.shape, axis)
+    return Plan(index.layout.shape, input.layout.dtype, (axis,))
+
+
+@gather.vjp("input")
+def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
+    return scatter_zeros.general((g, index), (input_layout.shape, dim))
+
+
+@structured("indexing.scatter_zeros", linear=True, has_out=False, fresh=True)
+def scatter_zeros(input: Tensor, index: Tensor, shape: Shape, dim: int) -> Tensor:
+    """Return zeros of shape with input added at index along dim: the adjoint of gather."""
+
+
+@scatter_zeros.plan
+def _(input: Tensor, index: Tensor, shape: Shape, dim: int) -> Plan:
+    return Plan(shape, input.layout.dtype, (normalize_axis("gather", dim, len(shape)),))
+
+
+@scatter_zeros.vjp("input")
+def _(g: Any, index: Tensor, dim: int) -> Any:
+    return gather.general((g, index), (dim,))
+
+
+@structured("indexing.scatter", has_out=False, fresh=True)
+def scatter_src(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
+    """Return input with src written at index along dim."""
+
+
+def _scatter_plan(name: str, input: Tensor, index: Tensor, src: Tensor, dim: int) -> Plan:
+    axis = normalize_axis(name, dim, len(input.layout.shape))
+    require_index(name, index)
+    if index.layout.numel:
+        _require_within(name, index, input.layout.shape, axis)
+    if src.layout.dtype is not input.layout.dtype:
+        raise DTypeError(
+            f"{name}(): Expected self.dtype to be equal to src.dtype, got "
+            f"{input.layout.dtype.name} and {src.layout.dtype.name}"
+        )
+    return Plan(input.layout.shape, input.layout.dtype, (axis,))
+
+
+@scatter_src.plan
+def _(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Plan:
+    return _scatter_plan("scatter", input, index, src, dim)
+
+
+@scatter_src.vjp("input")
+def _(g: Any, index: Tensor, dim: int) -> Any:
+    return scatter(g, dim, index, 0)
+
+
+@scatter_src.vjp("src")
+def _(g: Any, index: Tensor, src_layout: Layout, dim: int) -> Any:
+    found = gather.general((g, index), (dim,))
+    return _grown(found, src_layout.shape)
+
+
+@scatter_src.jvp
+def _(input: Any, input_t: Any, index: Tensor, src: Any, src_t: Any, dim: int) -> Any:
+    base = input.detach() * 0 if input_t is None else input_t
+    return scatter(base, dim, index, src.detach() * 0 if src_t is None else src_t)
+
+
+def _grown(found: Any, shape: Shape) -> Any:
+    """Return found in the corner of zeros of shape: src may be larger than index."""
+    if found.layout.shape == shape or not shape:
+        return found.sum() if not shape and found.layout.shape else found
+    corner = tuple(slice(0, n) for n in found.layout.shape)
+    return OPS["place"].general((found,), (shape, corner))
+
+
+@composite(inplace=True)
+def scatter(
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None
+) -> Tensor:
+    """Return input with src, a tensor or a number, written at index along dim."""
+    given = value if src is None else src
+    if not isinstance(given, Tensor):
+        given = from_array(as_operand(given, input.layout.dtype))
+    return scatter_src.general((input, index, given), (dim,))  # type: ignore[no-any-return]
+
+
+@structured("indexing.scatter_add", has_out=False, fresh=True)
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """Return input with src added at index along dim."""
+
+
+@scatter_add.plan
+def _(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Plan:
+    return _scatter_plan("scatter_add", input, index, src, dim)
+
+
+@scatter_add.vjp("input")
+def _(g: Any) -> Any:
+    return g * 1
+
+
+@scatter_add.vjp("src")
+def _(g: Any, index: Tensor, src_layout: Layout, dim: int) -> Any:
+    return _grown(gather.general((g, index), (dim,)), src_layout.shape)
+
+
+@scatter_add.jvp
+def _(input: Any, input_t: Any, index: Tensor, src: Any, src_t: Any, dim: int) -> Any:
+    base = input.detach() * 0 if input_t is None else input_t
+    return base if src_t is None else base.scatter_add(dim, index, src_t)
+
+
+def _vector(name: str, index: Tensor) -> Any:
+    require_index(name, index)
+    if len(index.layout.shape) > 1:
+        raise ShapeError(f"{name}(): Index is supposed to be a vector, got {index.layout.shape}")
+    return index if index.layout.shape else index.reshape(1)  # type: ignore[attr-defined]
+
+
+@structured("indexing.select", linear=True, fresh=True)
+def select_slices(input: Tensor, index: Tensor, dim: int) -> Tensor:
+    """Return the slices of input at index along dim."""
+
+
+@select_slices.plan
+def _(input: Tensor, index: Tensor, dim: int) -> Plan:
+    shape = input.layout.shape
+    axis = normalize_axis("index_select", dim, len(shape))
+    count = index.layout.shape[0]
+    return Plan(
+        (*shape[:axis], count, *shape[axis + 1 :]) if shape else (), input.layout.dtype, (axis,)
+    )
+
+
+@select_slices.vjp("input")
+def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
+    from .creation import zeros
+
+    base = zeros(input_layout.shape, dtype=g.layout.dtype, device=g.layout.device)
+    return add_slices.general((base, index, g), (dim, 1))
+
+
+@composite()
+def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> Tensor:
+    """Return the slices of input at index along dim, as a copy."""
+    found = select_slices.general((input, _vector("index_select", index)), (dim,))
+    return given_out("index_select", out, found, (input,))
+
+
+@structured("indexing.add", has_out=False, fresh=True)
+def add_slices(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> Tensor:
+    """Return input with the slices of source, times alpha, added at index along dim."""
+
+
+@add_slices.plan
+def _(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> Plan:
+    shape = input.layout.shape
+    axis = normalize_axis("index_add", dim, len(shape))
+    if source.layout.dtype is not input.layout.dtype:
+        raise DTypeError(
+            "index_add_(): self and source expected to have the same dtype, but got (self) "
+            f"{input.layout.dtype.name} and (source) {source.layout.dtype.name}"
+        )
+    wanted = (*shape[:axis], index.layout.shape[0], *shape[axis + 1 :]) if shape else ()
+    if source.layout.shape != wanted and shape:
+        raise ShapeError(
+            f"index_add_(): Number of indices ({index.layout.shape[0]}) should be equal to "
+            f"source.size(dim): source is {source.layout.shape}, expected {wanted}"
+        )
+    return Plan(shape, input.layout.dtype, (axis, alpha))
+
+
+@add_slices.vjp("input")
+def _(g: Any) -> Any:
+    return g * 1
+
+
+@add_slices.vjp("source")
+def _(g: Any, index: Tensor, dim: int, alpha: float) -> Any:
+    found = select_slices.general((g, index), (dim,))
+    return found if alpha == 1 else found * alpha
+
+
+@add_slices.jvp
+def _(input: Any, input_t: Any, index: Tensor, source_t: Any, dim: int, alpha: float) -> Any:
+    base = input.detach() * 0 if input_t is None else input_t
+    return base if source_t is None else add_slices.general((base, index, source_t), (dim, alpha))
+
+
+@composite(inplace=True)
+def index_add(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1
+) -> Tensor:
+    """Return input with the slices of source, times alpha, added at index along dim."""
+    return add_slices.general((input, _vector("index_add", index), source), (dim, alpha))  # type: ignore[no-any-return]
+
+
+@composite(inplace=True)
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """Return input with value in its slices at index along dim."""
+    return OPS["where"].public(_slices_mask(input, dim, index), value, input)  # type: ignore[no-any-return]
+
+
+def _slices_mask(input: Tensor, dim: int, index: Tensor) -> Any:
+    from .creation import zeros
+
+    axis = normalize_axis("index_fill", dim, len(input.layout.shape))
+    shape = [1] * len(input.layout.shape)
+    shape[axis] = input.layout.shape[axis]
+    chosen: Any = zeros(shape[axis], device=input.layout.device)
+    index = _vector("index_fill", index)
+    return (scatter(chosen, 0, index, 1.0) != 0).reshape(shape)  # type: ignore[attr-defined]
+
+
+@composite(inplace=True)
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """Return input with the slices of source in the place of its own at index along dim."""
+    cleared = index_fill(input, dim, index, 0)
+    return index_add(cleared, dim, index, source)
+
+
+@composite()
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """Return the elements of the flattened input at index."""
+    flat: Any = input.reshape(-1)  # type: ignore[attr-defined]
+    n = input.layout.numel
+    places: Any = OPS["where"].public(index < 0, index + n, index)  # type: ignore[operator]
+    return select_slices.general((flat, places.reshape(-1)), (0,)).reshape(index.layout.shape)  # type: ignore[no-any-return]
+
+
+@composite()
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """Return input's elements at indices along dim, or of the flattened input."""
+    if dim is None:
+        return gather.general((input.reshape(-1), indices.reshape(-1)), (0,))  # type: ignore[attr-defined, no-any-return]
+    return gather.general((input, indices), (dim,))  # type: ignore[no-any-return]

@@ -1,0 +1,261 @@
+"""Several tensors as one, and one as several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..backends.backend import backend_of
+from ..core.dtypes import DType
+from ..core.errors import ShapeError
+from ..dispatch.composite import composite
+from ..dispatch.gradients import cast_array, reduce_recorded
+from ..dispatch.op import OPS, common_device
+from ..dispatch.output import given_out
+from ..dispatch.promotion import result_dtype
+from ..dispatch.rules import normalize_axis
+from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
+from ..graph.modes import modes, tls
+from ..graph.node import Node, next_sequence_number
+from ..tensor.tensor import Tensor, layout_of, wrap
+
+
+class CatBackward0(Node):
+    """Tensors laid side by side: each gets its part of the gradient."""
+
+    __slots__ = ("axis", "layouts")
+
+    def __init__(self, tensors: Sequence[Tensor], result: Tensor, axis: int) -> None:
+        self.seq = next_sequence_number()
+        self.edges = tuple([tensor.edge for tensor in tensors])
+        self.layouts = tuple([tensor.layout for tensor in tensors])
+        self.hooks = None
+        self.layout = result.layout
+        self.axis = axis
+
+    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the parts of g, as views."""
+        found, start = [], 0
+        for edge, layout in zip(self.edges, self.layouts, strict=True):
+            length = layout.shape[self.axis] if layout.shape != (0,) else 0
+            if edge is None:
+                found.append(None)
+            elif layout.shape == (0,):
+                found.append(_nothing(layout))
+            else:
+                part = g[(slice(None),) * self.axis + (slice(start, start + length), ...)]
+                found.append(cast_array(part, self.layout, layout))
+            start += length
+        return tuple(found)
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the parts of g as Tensors."""
+        found: list[Any] = []
+        start = 0
+        for edge, layout in zip(self.edges, self.layouts, strict=True):
+            length = layout.shape[self.axis] if layout.shape != (0,) else 0
+            if edge is None:
+                found.append(None)
+            elif layout.shape == (0,):
+                found.append(wrap(_nothing(layout), layout))
+            else:
+                found.append(reduce_recorded(narrow(g, self.axis, start, length), layout))
+            start += length
+        return tuple(found)
+
+
+def _nothing(layout: Any) -> Any:
+    return backend_of(layout.device.type).empty((0,), layout.dtype.numpy, layout.device.index)
+
+
+@composite(method=False)
+def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
+    """Return tensors laid side by side along dim; their other axes agree.
+
+    Dtype   the one in which they meet
+    """
+    given = tuple(tensors)
+    if not given:
+        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+    axis, shape = _joined_shape(given, dim)
+    device = common_device(_NAMED, given)
+    dtype: DType = result_dtype(given)
+    backend = backend_of(device.type)
+    array = backend.empty(shape, dtype.numpy, device.index)
+    kernel = backend.kernel("copying.cat")
+    start = 0
+    for tensor in given:
+        if tensor.layout.shape != (0,):
+            kernel(tensor.array, array, axis, start)
+            start += tensor.layout.shape[axis]
+    result = wrap(array, layout_of(array, device))
+    if (
+        dtype.is_floating_point
+        and (not modes.grad_off or tls.grad)
+        and any(tensor.edge is not None for tensor in given)
+    ):
+        result.edge = CatBackward0(given, result, axis)
+    if modes.special:
+        _carry(result, given, axis)
+    return given_out("cat", out, result, given)
+
+
+class _Named:
+    """Stands for the op where common_device asks for its name."""
+
+    name = "cat"
+    tensors = tuple(f"tensors[{i}]" for i in range(64))
+
+
+_NAMED: Any = _Named()
+
+
+def _joined_shape(tensors: Sequence[Tensor], dim: int) -> tuple[int, tuple[int, ...]]:
+    shapes = [tensor.layout.shape for tensor in tensors]
+    if () in shapes:
+        raise ShapeError(
+            f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated"
+        )
+    # An empty vector joins anything: PyTorch allows it to begin a loop with.
+    counted = [shape for shape in shapes if shape != (0,)] or [(0,)]
+    first = counted[0]
+    axis = normalize_axis("cat", dim, len(first))
+    total = 0
+    for i, shape in enumerate(counted):
+        if len(shape) != len(first):
+            raise ShapeError(
+                f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}"
+            )
+        for other, (n, m) in enumerate(zip(first, shape, strict=True)):
+            if other != axis and n != m:
+                raise ShapeError(
+                    f"Sizes of tensors must match except in dimension {axis}. Expected size {n} "
+                    f"but got size {m} for tensor number {i} in the list."
+                )
+        total += shape[axis]
+    return axis, (*first[:axis], total, *first[axis + 1 :])
+
+
+def _carry(result: Tensor, tensors: Sequence[Tensor], axis: int) -> None:
+    for level in levels_of(tensors):
+        parts = []
+        for tensor in tensors:
+            tangent = tangent_of(tensor, level)
+            parts.append(below(tensor, level).detach() * 0 if tangent is None else tangent)
+        set_tangent(result, cat(parts, axis), level)
+
+
+@composite(method=False)
+def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
+    """Return tensors of one shape along a new axis at dim."""
+    given = tuple(tensors)
+    if not given:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    for i, tensor in enumerate(given):
+        if tensor.layout.shape != given[0].layout.shape:
+            raise ShapeError(
+                "stack expects each tensor to be equal size, but got "
+                f"{list(given[0].layout.shape)} at entry 0 and {list(tensor.layout.shape)} at "
+                f"entry {i}"
+            )
+    return cat([tensor.unsqueeze(dim) for tensor in given], _new_axis(given[0], dim), out=out)  # type: ignore[attr-defined]
+
+
+def _new_axis(tensor: Tensor, dim: int) -> int:
+    return normalize_axis("stack", dim, len(tensor.layout.shape) + 1)
+
+
+@composite()
+def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """Return the view of length elements along dim from start on."""
+    axis = normalize_axis("narrow", dim, len(input.layout.shape))
+    n = input.layout.shape[axis]
+    if not -n <= start <= n:
+        raise DimRange(
+            f"start out of range (expected to be in range of [{-n}, {n}], but got {start})"
+        )
+    start = start + n if start < 0 else start
+    if length < 0 or start + length > n:
+        raise ShapeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
+    index = (slice(None),) * axis + (slice(start, start + length), ...)
+    return OPS["basic_index"].general((input,), (index,))  # type: ignore[no-any-return]
+
+
+class DimRange(ShapeError, IndexError):
+    """A place outside of an axis."""
+
+
+@composite()
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """Return the view at index along dim, without that axis."""
+    axis = normalize_axis("select", dim, len(input.layout.shape))
+    if not input.layout.shape:
+        raise DimRange("select() cannot be applied to a 0-dim tensor.")
+    n = input.layout.shape[axis]
+    if not -n <= index < n:
+        raise DimRange(
+            f"select(): index {index} out of range for tensor of size "
+            f"{list(input.layout.shape)} at dimension {axis}"
+        )
+    where = (slice(None),) * axis + (index, ...)
+    return OPS["basic_index"].general((input,), (where,))  # type: ignore[no-any-return]
+
+
+@composite()
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return views along dim: of a size (the last may be shorter), or of the sizes of a list."""
+    axis = normalize_axis("split", dim, len(tensor.layout.shape))
+    n = tensor.layout.shape[axis]
+    if hasattr(split_size_or_sections, "__index__"):
+        size = split_size_or_sections.__index__()
+        if size < 0 or (size == 0 and n):
+            raise RuntimeError(
+                f"split expects split_size be non-negative, but got split_size={size}"
+            )
+        sizes = [min(size, n - start) for start in range(0, n, size or 1)] or [0]
+    else:
+        sizes = list(split_size_or_sections)
+        if sum(sizes) != n:
+            raise RuntimeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size "
+                f"at dimension {axis}), but got split_sizes={sizes}"
+            )
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(narrow(tensor, axis, start, size))
+        start += size
+    return tuple(parts)
+
+
+@composite()
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return views along dim, chunks of them or fewer, all but the last of one size."""
+    if chunks < 1:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    axis = normalize_axis("chunk", dim, len(input.layout.shape))
+    n = input.layout.shape[axis]
+    if n == 0:
+        return tuple(narrow(input, axis, 0, 0) for _ in range(chunks))
+    return split(input, -(-n // chunks), axis)
+
+
+@composite()
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return the views at each place along dim, without that axis."""
+    axis = normalize_axis("unbind", dim, len(input.layout.shape))
+    if not input.layout.shape:
+        raise DimRange("Dimension specified as 0 but tensor has no dimensions")
+    return tuple([select(input, axis, i) for i in range(input.layout.shape[axis])])
+
+
+@composite(method=False)
+def hstack(tensors: Any) -> Tensor:
+    """Return tensors side by side: vectors along axis 0, all else along axis 1."""
+    given = [tensor.reshape(1) if not tensor.layout.shape else tensor for tensor in tensors]
+    return cat(given, 0 if len(given[0].layout.shape) == 1 else 1)
+
+
+@composite(method=False)
+def vstack(tensors: Any) -> Tensor:
+    """Return tensors below each other; a vector is a row."""
+    return cat([t.reshape(1, -1) if len(t.layout.shape) < 2 else t for t in tensors], 0)

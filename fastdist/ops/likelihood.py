@@ -1,0 +1,214 @@
+"""The negative log likelihood, and the cross entropy made of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.dtypes import int32, int64, uint8
+from ..core.errors import DTypeError, ShapeError
+from ..dispatch.composite import composite
+from ..dispatch.op import OPS
+from ..dispatch.structured import Plan, structured
+from ..tensor.layout import Layout, Shape
+from ..tensor.tensor import Tensor
+
+REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+
+
+def reduction_code(reduction: str) -> int:
+    """Return the number of a reduction.
+
+    Raises  ValueError for an unknown one
+    """
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return REDUCTIONS[reduction]
+
+
+@structured("loss.nll", has_out=False, fresh=True)
+def nll_kernel(
+    input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: int
+) -> Tensor:
+    """Return the negative log likelihood of classes, and the sum of the weights."""
+
+
+@nll_kernel.plan
+def _(
+    input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: int
+) -> Plan:
+    layout = input.layout
+    shape = target.layout.shape if reduction == 0 else ()
+    numbers = (ignore_index, reduction)
+    return Plan(shape, layout.dtype, numbers, extra_outputs=(((), layout.dtype),))
+
+
+@nll_kernel.vjp("input")
+def _(
+    g: Any,
+    target: Tensor,
+    weight: Any,
+    input_layout: Layout,
+    ignore_index: int,
+    reduction: int,
+    plan: Plan,
+) -> Any:
+    attributes = (input_layout.shape, ignore_index, reduction)
+    return nll_gradient.general((g, target, weight, plan.others[0]), attributes)
+
+
+@nll_kernel.jvp
+def _(input_t: Any, target: Tensor, weight: Any, ignore_index: int, reduction: int) -> Any:
+    return nll_kernel.general((input_t, target, weight), (ignore_index, reduction))[0]
+
+
+@structured("loss.nll_gradient", linear=True, has_out=False, fresh=True)
+def nll_gradient(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    total: Tensor,
+    shape: Shape,
+    ignore_index: int,
+    reduction: int,
+) -> Tensor:
+    """Return the gradient of nll_kernel by its input, for the gradient `input` of its result."""
+
+
+@nll_gradient.plan
+def _(
+    input: Tensor,
+    target: Any,
+    weight: Any,
+    total: Any,
+    shape: Any,
+    ignore_index: int,
+    reduction: int,
+) -> Plan:
+    return Plan(shape, input.layout.dtype, (ignore_index, reduction))
+
+
+@nll_gradient.vjp("input")
+def _(g: Any, target: Tensor, weight: Any, ignore_index: int, reduction: int) -> Any:
+    return nll_kernel.general((g, target, weight), (ignore_index, reduction))[0]
+
+
+def _require_target(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
+    shape, found = input.layout.shape, target.layout.shape
+    if target.layout.dtype not in (int64, int32, uint8):
+        raise DTypeError(f"expected scalar type Long but found {target.layout.dtype.name}")
+    if not shape:
+        raise ShapeError("nll_loss: input needs an axis of classes, got a 0-d tensor")
+    if len(shape) > 1 and found[:1] != shape[:1]:
+        raise ShapeError(
+            f"Expected input batch_size ({shape[0]}) to match target batch_size "
+            f"({found[0] if found else 1})."
+        )
+    wanted = () if len(shape) == 1 else (shape[0], *shape[2:])
+    if found != wanted:
+        raise ShapeError(f"Expected target size {list(wanted)}, got {list(found)}")
+    classes = shape[1] if len(shape) > 1 else shape[0]
+    if weight is not None and weight.layout.shape != (classes,):
+        raise ShapeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but "
+            f"got weight tensor of shape: {list(weight.layout.shape)}"
+        )
+
+
+@composite(function=False, method=False, functional=True)
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the negative log likelihood of target's classes under the log probabilities input.
+
+    Shape   (N, C, ...), (N, ...) -> (), or (N, ...) for reduction "none"
+    """
+    _require_target(input, target, weight)
+    attributes = (ignore_index, reduction_code(reduction))
+    return nll_kernel.general((input, target, weight), attributes)[0]  # type: ignore[no-any-return]
+
+
+@composite(function=False, method=False, functional=True)
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Return the cross entropy between the logits input and target: classes, or probabilities.
+
+    Shape   (N, C, ...) and (N, ...) or (N, C, ...) -> (), or (N, ...) for reduction "none"
+    """
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    axis = 0 if len(input.layout.shape) == 1 else 1
+    likely: Any = OPS["log_softmax"].public(input, axis)
+    if target.layout.dtype.is_floating_point:
+        return _of_probabilities(likely, target, weight, reduction, label_smoothing, axis)
+    loss = nll_loss(likely, target, weight, None, ignore_index, None, reduction)
+    if label_smoothing == 0.0:
+        return loss
+    return _smoothed(loss, likely, target, weight, ignore_index, reduction, label_smoothing, axis)
+
+
+def _along_classes(weight: Any, likely: Any, axis: int) -> Any:
+    shape = [1] * len(likely.layout.shape)
+    shape[axis] = likely.layout.shape[axis]
+    return weight.reshape(shape)
+
+
+def _of_probabilities(
+    likely: Any, target: Any, weight: Any, reduction: str, smoothing: float, axis: int
+) -> Tensor:
+    if target.layout.shape != likely.layout.shape:
+        raise ShapeError(
+            f"input and target of probabilities must have one shape, got {likely.layout.shape} and "
+            f"{target.layout.shape}"
+        )
+    classes = likely.layout.shape[axis]
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / classes
+    product = likely * target
+    if weight is not None:
+        product = product * _along_classes(weight, likely, axis)
+    code = reduction_code(reduction)
+    if code == 0:
+        return -product.sum(axis)  # type: ignore[no-any-return]
+    samples = max(likely.layout.numel // max(classes, 1), 1)
+    return -product.sum() / samples if code == 1 else -product.sum()  # type: ignore[no-any-return]
+
+
+def _smoothed(
+    loss: Any,
+    likely: Any,
+    target: Any,
+    weight: Any,
+    ignore_index: int,
+    reduction: str,
+    smoothing: float,
+    axis: int,
+) -> Tensor:
+    weighted = likely if weight is None else likely * _along_classes(weight, likely, axis)
+    ignored = target == ignore_index
+    even = (-weighted.sum(axis)).masked_fill(ignored, 0.0)
+    code = reduction_code(reduction)
+    if code:
+        even = even.sum()
+    if code == 1:
+        if weight is None:
+            counted = (~ignored).sum().to(likely.dtype)
+        else:
+            chosen = weight.index_select(0, target.masked_fill(ignored, 0).reshape(-1))
+            counted = chosen.masked_fill(ignored.reshape(-1), 0.0).sum()
+        even = even / counted
+    classes = likely.layout.shape[axis]
+    return loss * (1 - smoothing) + even * (smoothing / classes)  # type: ignore[no-any-return]

@@ -1,0 +1,203 @@
+"""Losses that compare two tensors element by element, reduced at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.errors import ShapeError
+from ..dispatch.composite import composite
+from ..dispatch.op import OPS
+from ..dispatch.pointwise import pointwise
+from ..tensor.tensor import Tensor
+from .likelihood import reduction_code
+
+
+def reduced(losses: Any, reduction: str) -> Tensor:
+    """Return losses as they are, their mean, or their sum."""
+    code = reduction_code(reduction)
+    if code == 0:
+        return losses  # type: ignore[no-any-return]
+    return losses.mean() if code == 1 else losses.sum()  # type: ignore[no-any-return]
+
+
+@pointwise(
+    "d = input - target; d * d",
+    ["g * (T(2) * (input - target))", "g * (T(2) * (target - input))"],
+    dtype="number",
+)
+def squared_difference(input: Tensor, target: Tensor) -> Tensor:
+    """Return (input - target)**2."""
+
+
+@pointwise(
+    "abs(input - target)",
+    ["g * sign(input - target)", "g * sign(target - input)"],
+    dtype="number",
+)
+def absolute_difference(input: Tensor, target: Tensor) -> Tensor:
+    """Return |input - target|."""
+
+
+@pointwise(
+    "d = abs(input - target); where(d < beta, T(0.5) * d * d / beta, d - T(0.5) * beta)",
+    [
+        "d = input - target; g * where(abs(d) < beta, d / beta, sign(d))",
+        "d = target - input; g * where(abs(d) < beta, d / beta, sign(d))",
+    ],
+    dtype="number",
+)
+def smooth_difference(input: Tensor, target: Tensor, beta: float) -> Tensor:
+    """Return a parabola within beta of target, and |input - target| - beta / 2 beyond."""
+
+
+@pointwise(
+    "d = abs(input - target); where(d <= delta, T(0.5) * d * d, delta * (d - T(0.5) * delta))",
+    [
+        "d = input - target; g * where(abs(d) <= delta, d, delta * sign(d))",
+        "d = target - input; g * where(abs(d) <= delta, d, delta * sign(d))",
+    ],
+    dtype="number",
+)
+def huber_difference(input: Tensor, target: Tensor, delta: float) -> Tensor:
+    """Return a parabola within delta of target, and a line of slope delta beyond."""
+
+
+@pointwise(
+    "(T(1) - target) * input + log1p(exp(-abs(input))) + maximum(-input, T(0))",
+    ["sigmoid(input) - target", "-input"],
+    dtype="number",
+)
+def logit_entropy(input: Tensor, target: Tensor) -> Tensor:
+    """Return the binary cross entropy of the logit input."""
+
+
+@pointwise(
+    "-(target * maximum(log(input), T(-100)) + (T(1) - target) * maximum(log1p(-input), T(-100)))",
+    [
+        "g * ((input - target) / maximum((T(1) - input) * input, T(1e-12)))",
+        "log1p(-input) - log(input)",
+    ],
+    dtype="number",
+)
+def binary_entropy(input: Tensor, target: Tensor) -> Tensor:
+    """Return the binary cross entropy of the probability input, its logarithms cut off at -100."""
+
+
+def _compared(name: str, input: Any, target: Any, *numbers: Any) -> Any:
+    return OPS[name].public(input, target, *numbers)
+
+
+@composite(function=False, method=False, functional=True)
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Return the squared differences of input and target, or their mean or sum."""
+    losses = _compared("squared_difference", input, target)
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+@composite(function=False, method=False, functional=True)
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the absolute differences of input and target, or their mean or sum."""
+    return reduced(_compared("absolute_difference", input, target), reduction)
+
+
+@composite(function=False, method=False, functional=True)
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """Return l1_loss with a parabola within beta of 0."""
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    if beta == 0:
+        return l1_loss(input, target, reduction=reduction)
+    return reduced(_compared("smooth_difference", input, target, beta), reduction)
+
+
+@composite(function=False, method=False, functional=True)
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
+) -> Tensor:
+    """Return a parabola within delta of 0 and a line beyond, of input - target."""
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    return reduced(_compared("huber_difference", input, target, delta), reduction)
+
+
+@composite(function=False, method=False, functional=True)
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the cross entropy of the probabilities input and target, each in 0 ... 1."""
+    _require_same(input, target)
+    losses = _compared("binary_entropy", input, target)
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+@composite(function=False, method=False, functional=True)
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """Return binary_cross_entropy of sigmoid(input), without underflow."""
+    _require_same(input, target)
+    if pos_weight is None:
+        losses = _compared("logit_entropy", input, target)
+    else:
+        # Only the share of the positive target weighs more: softplus(-x) is its loss.
+        more = (pos_weight - 1) * target + 1  # type: ignore[operator]
+        positive = OPS["logsigmoid"].public(input)
+        losses = (1 - target) * input - more * positive  # type: ignore[operator]
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+def _require_same(input: Tensor, target: Tensor) -> None:
+    if input.layout.shape != target.layout.shape:
+        raise ShapeError(
+            f"Target size ({target.shape}) must be the same as input size ({input.shape})"
+        )
+
+
+@composite(function=False, method=False, functional=True)
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """Return target * (log target - input) for log probabilities input."""
+    if log_target:
+        losses = target.exp() * (target - input)  # type: ignore[attr-defined, operator]
+    else:
+        losses = OPS["xlogy"].public(target, target) - target * input  # type: ignore[operator]
+    if reduction == "batchmean":
+        return losses.sum() / max(input.layout.shape[0], 1)  # type: ignore[no-any-return]
+    return reduced(losses, reduction)

@@ -1,0 +1,161 @@
+"""Standard deviations and norms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..core.dtypes import DType
+from ..dispatch.composite import composite
+from ..dispatch.op import OPS
+from ..dispatch.output import given_out
+from ..dispatch.rules import normalize_axes
+from ..dispatch.structured import Plan, structured
+from ..tensor.layout import Layout
+from ..tensor.tensor import Tensor
+from .reductions import kept, reducing_plan, require_floating
+
+_UNSET: Any = object()
+
+
+def _correction(unbiased: bool, correction: Any) -> float:
+    if correction is _UNSET:
+        return 1.0 if unbiased else 0.0
+    return 1.0 if correction is None else float(correction)
+
+
+@composite()
+def var(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: Any = _UNSET,
+    out: Any = None,
+) -> Tensor:
+    """Return the variance over dim: squared deviations over their number - correction (1)."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    number = _correction(unbiased, correction)
+    return OPS["variance"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
+
+
+@structured("reduce.std", fresh=True)
+def deviation(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
+    """Return the square root of the variance over dim."""
+
+
+@deviation.plan
+def _(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Plan:
+    dtype = require_floating("std and var", input)
+    return reducing_plan("std", input, dim, keepdim, dtype, (float(correction),))
+
+
+def _slope(input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    """Return d out / d input; 0 where nothing deviates, as in PyTorch."""
+    layout = input.layout
+    dims = normalize_axes("std", dim, layout.shape)
+    n = math.prod(layout.shape[axis] for axis in dims)
+    left = max(n - correction, 0.0)
+    whole = kept(out, layout, dim, keepdim)
+    inverse = (1.0 / whole).masked_fill(whole == 0, 0.0)
+    return (input - input.mean(dims, True)) * inverse * (1.0 / left if left else math.inf)
+
+
+@deviation.vjp("input")
+def _(g: Any, input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    return kept(g, input.layout, dim, keepdim) * _slope(input, out, dim, correction, keepdim)
+
+
+@deviation.jvp
+def _(input: Any, input_t: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    dims = normalize_axes("std", dim, input.layout.shape)
+    return (input_t * _slope(input, out, dim, correction, keepdim)).sum(dims, keepdim)
+
+
+@composite()
+def std(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: Any = _UNSET,
+    out: Any = None,
+) -> Tensor:
+    """Return the standard deviation over dim; see var."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    number = _correction(unbiased, correction)
+    return OPS["deviation"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
+
+
+@structured("reduce.norm", fresh=True)
+def vector_norm(
+    input: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
+    """Return (sum of |x|**ord)**(1/ord) over dim; ord inf: the largest, -inf: the smallest |x|."""
+
+
+@vector_norm.plan
+def _(input: Tensor, ord: float, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
+    given = dtype or require_floating("linalg.vector_norm: Expected a floating point; norms", input)
+    return reducing_plan("norm", input, dim, keepdim, given, (float(ord),), compute=given)
+
+
+def _direction(input: Any, out: Any, ord: float) -> Any:
+    """Return d norm / d input, with out kept as input's shape with axes of 1."""
+    if ord == 0:
+        return input * 0.0
+    if ord == 1:
+        return input.sign()
+    if ord == 2:
+        return (input / out).masked_fill(out == 0, 0.0)
+    size = input.abs()
+    if math.isinf(ord):
+        # Where several are the largest, or NaN is, they share.
+        mask = (size == out).logical_or(size.isnan()).to(input.dtype)
+        shared = mask.sum(_ones_of(input, out), True) if out.layout.shape else mask.sum()
+        return input.sign() * (mask / shared)
+    if ord < 2:
+        part = (input.sign() * size.pow(ord - 1)).masked_fill(input == 0, 0.0)
+    else:
+        part = input * size.pow(ord - 2)
+    return part * out.pow(1 - ord).masked_fill(out == 0, 0.0)
+
+
+def _ones_of(input: Any, out: Any) -> tuple[int, ...]:
+    pairs = zip(input.layout.shape, out.layout.shape, strict=True)
+    return tuple(i for i, (n, m) in enumerate(pairs) if m == 1 or n != m)
+
+
+@vector_norm.vjp("input")
+def _(
+    g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool, input_layout: Layout
+) -> Any:
+    whole = kept(out, input_layout, dim, keepdim)
+    return kept(g, input_layout, dim, keepdim) * _direction(input, whole, float(ord))
+
+
+@vector_norm.jvp
+def _(input: Any, input_t: Any, out: Any, ord: float, dim: Any, keepdim: bool) -> Any:
+    whole = kept(out, input.layout, dim, keepdim)
+    dims = normalize_axes("norm", dim, input.layout.shape)
+    return (input_t * _direction(input, whole, float(ord))).sum(dims, keepdim)
+
+
+@composite()
+def norm(
+    input: Tensor,
+    p: Any = "fro",
+    dim: Any = None,
+    keepdim: bool = False,
+    out: Any = None,
+    dtype: Any = None,
+) -> Tensor:
+    """Return the vector norm of order p over dim; "fro" is 2."""
+    if p == "nuc" or not isinstance(p, int | float | str) or (isinstance(p, str) and p != "fro"):
+        raise RuntimeError(f'norm: p is a number or "fro", got {p!r}')
+    result = OPS["vector_norm"].public(input, 2 if p == "fro" else p, dim, keepdim, dtype=dtype)
+    return given_out("norm", out, result, (input,))

@@ -1,0 +1,141 @@
+"""Sorting, the k largest, and what is found by order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.dtypes import int32, int64
+from ..core.errors import DTypeError
+from ..dispatch.composite import composite
+from ..dispatch.op import OPS
+from ..dispatch.rules import DimError, normalize_axis
+from ..dispatch.structured import Plan, StructuredOp, structured
+from ..tensor.layout import Layout
+from ..tensor.tensor import Tensor, from_array
+from .extremes import ValuesAndIndices
+
+
+@structured("ordering.sort", has_out=False)
+def sort_along(input: Tensor, dim: int, descending: bool) -> Tensor:
+    """Return input in order along dim, and from where each came."""
+
+
+@sort_along.plan
+def _(input: Tensor, dim: int, descending: bool) -> Plan:
+    layout = input.layout
+    axis = normalize_axis("sort", dim, len(layout.shape))
+    extra = ((layout.shape, int64),)
+    return Plan(layout.shape, layout.dtype, (axis, bool(descending)), extra_outputs=extra)
+
+
+@structured("ordering.topk", has_out=False)
+def topk_along(input: Tensor, k: int, dim: int, largest: bool) -> Tensor:
+    """Return the k largest (or smallest) along dim in order, and where they stand."""
+
+
+@topk_along.plan
+def _(input: Tensor, k: int, dim: int, largest: bool) -> Plan:
+    shape = input.layout.shape
+    axis = normalize_axis("topk", dim, len(shape))
+    if not 0 <= k <= (shape[axis] if shape else 1):
+        raise DimError(f"selected index k out of range: {k} of {shape}")
+    short = (*shape[:axis], k, *shape[axis + 1 :]) if shape else ()
+    numbers = (axis, int(k), bool(largest))
+    return Plan(short, input.layout.dtype, numbers, extra_outputs=((short, int64),))
+
+
+def _picking(op: StructuredOp) -> None:
+    """Give sort_along or topk_along its derivatives: values come from where indices say."""
+
+    @op.vjp("input")
+    def _(g: Any, input_layout: Layout, dim: int, plan: Plan) -> Any:
+        return OPS["scatter_zeros"].general((g, plan.others[0]), (input_layout.shape, dim))
+
+    @op.jvp
+    def _(input_t: Any, dim: int, plan: Plan) -> Any:
+        return input_t.gather(dim, plan.others[0])
+
+
+_picking(sort_along)
+_picking(topk_along)
+
+
+@composite()
+def sort(
+    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False
+) -> ValuesAndIndices:
+    """Return (values, indices) in order along dim; NaN is the largest, equals keep their order."""
+    return ValuesAndIndices(*sort_along.general((input,), (dim, descending)))
+
+
+@composite()
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """Return the places that put input in order along dim."""
+    return sort_along.general((input,), (dim, descending))[1]  # type: ignore[no-any-return]
+
+
+@composite()
+def msort(input: Tensor) -> Tensor:
+    """Return input in order along its first axis."""
+    return sort_along.general((input,), (0, False))[0]  # type: ignore[no-any-return]
+
+
+@composite()
+def topk(
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> ValuesAndIndices:
+    """Return (values, indices) of the k largest (or smallest) along dim, in order."""
+    return ValuesAndIndices(*topk_along.general((input,), (k, dim, largest)))
+
+
+@composite()
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """Return the different elements (or slices along dim) in order; waits for a device."""
+    array = input.to_numpy()
+    values, inverse, counts = np.unique(array, return_inverse=True, return_counts=True, axis=dim)
+    wanted = [values, inverse.reshape(array.shape if dim is None else -1), counts]
+    chosen = [True, return_inverse, return_counts]
+    made = [
+        from_array(np.ascontiguousarray(one)).to(input.layout.device)  # type: ignore[attr-defined]
+        for one, wish in zip(wanted, chosen, strict=True)
+        if wish
+    ]
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+@composite(method=False)
+def searchsorted(
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
+    """Return where input goes in the ordered vector sorted_sequence; waits for a device."""
+    side: Any = "right" if right else "left"
+    values = input.to_numpy() if isinstance(input, Tensor) else np.asarray(input)
+    found = np.asarray(np.searchsorted(sorted_sequence.to_numpy(), values, side))
+    dtype = int32 if out_int32 else int64
+    return from_array(found.astype(dtype.numpy)).to(sorted_sequence.layout.device)  # type: ignore[attr-defined, no-any-return]
+
+
+@composite(method=False)
+def bucketize(
+    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
+    """Return between which boundaries each element of input lies."""
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+@composite()
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """Return how often each integer occurs, or the sum of its weights; waits for a device."""
+    if input.layout.dtype.is_floating_point or len(input.layout.shape) != 1:
+        raise DTypeError("bincount only supports 1-d non-negative integral inputs.")
+    given = None if weights is None else weights.to_numpy()
+    found = np.bincount(input.to_numpy(), given, minlength)
+    return from_array(found).to(input.layout.device)  # type: ignore[attr-defined, no-any-return]

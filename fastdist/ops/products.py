@@ -1,0 +1,206 @@
+"""Products of matrices and vectors under their own names, and sums with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.errors import DTypeError, ShapeError
+from ..dispatch.composite import composite
+from ..dispatch.op import OPS
+from ..dispatch.output import given_out
+from ..dispatch.structured import Plan, structured
+from ..tensor.layout import Layout
+from ..tensor.tensor import Tensor
+
+
+def _product(a: Any, b: Any) -> Any:
+    return OPS["matmul"].public(a, b)
+
+
+def _require_axes(name: str, tensors: dict[str, Tensor], *axes: int) -> None:
+    for (which, tensor), wanted in zip(tensors.items(), axes, strict=True):
+        found = len(tensor.layout.shape)
+        if found != wanted:
+            raise ShapeError(
+                f"{name}: {which} must be {wanted}D, got a tensor of shape {tensor.layout.shape}"
+            )
+
+
+@composite()
+def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
+    """Return the product of two matrices."""
+    if len(input.layout.shape) != 2:
+        raise ShapeError("self must be a matrix")
+    if len(mat2.layout.shape) != 2:
+        raise ShapeError("mat2 must be a matrix")
+    return given_out("mm", out, _product(input, mat2), (input, mat2))
+
+
+@composite()
+def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
+    """Return the products of two batches of matrices."""
+    for name, tensor in (("batch1", input), ("batch2", mat2)):
+        if len(tensor.layout.shape) != 3:
+            raise ShapeError(f"{name} must be a 3D tensor")
+    if input.layout.shape[0] != mat2.layout.shape[0]:
+        raise ShapeError(
+            f"bmm: batches differ: input is {input.layout.shape}, mat2 {mat2.layout.shape}"
+        )
+    return given_out("bmm", out, _product(input, mat2), (input, mat2))
+
+
+@composite()
+def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
+    """Return the product of a matrix and a vector."""
+    _require_axes("mv", {"input": input, "vec": vec}, 2, 1)
+    return given_out("mv", out, _product(input, vec), (input, vec))
+
+
+@composite()
+def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
+    """Return the inner product of two vectors."""
+    if len(input.layout.shape) != 1 or len(tensor.layout.shape) != 1:
+        raise ShapeError(
+            f"1D tensors expected, but got {len(input.layout.shape)}D and "
+            f"{len(tensor.layout.shape)}D tensors"
+        )
+    if input.layout.shape != tensor.layout.shape:
+        raise ShapeError(
+            f"inconsistent tensor size, expected tensor [{input.layout.numel}] and src "
+            f"[{tensor.layout.numel}] to have the same number of elements"
+        )
+    return given_out("dot", out, _product(input, tensor), (input, tensor))
+
+
+@composite()
+def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
+    """Return the products of each element of one vector with each of another."""
+    _require_axes("outer", {"input": input, "vec2": vec2}, 1, 1)
+    product = input.unsqueeze(1) * vec2  # type: ignore[attr-defined]
+    return given_out("outer", out, product, (input, vec2))
+
+
+@composite()
+def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """Return the sums of products along the last axes."""
+    if not input.layout.shape or not other.layout.shape:
+        return OPS["mul"].public(input, other, out=out)  # type: ignore[no-any-return]
+    if len(input.layout.shape) == 1 and len(other.layout.shape) == 1:
+        return dot(input, other, out=out)
+    columns = other.reshape(-1, other.layout.shape[-1]).t()  # type: ignore[attr-defined]
+    product = _product(input, columns)
+    shape = (*input.layout.shape[:-1], *other.layout.shape[:-1])
+    return given_out("inner", out, product.reshape(shape), (input, other))
+
+
+def _scaled(number: Any, tensor: Any) -> Any:
+    return tensor if number == 1 else tensor * number
+
+
+@composite(inplace=True)
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Tensor:
+    """Return beta * input + alpha * (mat1 @ mat2); input broadcasts."""
+    product = _scaled(alpha, mm(mat1, mat2))
+    total = product if beta == 0 else _scaled(beta, input) + product
+    return given_out("addmm", out, total, (input, mat1, mat2))
+
+
+@composite(inplace=True)
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Tensor:
+    """Return beta * input + alpha * (mat @ vec)."""
+    product = _scaled(alpha, mv(mat, vec))
+    total = product if beta == 0 else _scaled(beta, input) + product
+    return given_out("addmv", out, total, (input, mat, vec))
+
+
+@composite(inplace=True)
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Tensor:
+    """Return beta * input + alpha * outer(vec1, vec2)."""
+    product = _scaled(alpha, outer(vec1, vec2))
+    total = product if beta == 0 else _scaled(beta, input) + product
+    return given_out("addr", out, total, (input, vec1, vec2))
+
+
+@composite(inplace=True)
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Tensor:
+    """Return beta * input + alpha * bmm(batch1, batch2)."""
+    product = _scaled(alpha, bmm(batch1, batch2))
+    total = product if beta == 0 else _scaled(beta, input) + product
+    return given_out("baddbmm", out, total, (input, batch1, batch2))
+
+
+@structured("product.linear", has_out=False, fresh=True)
+def linear_kernel(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return input @ weight.T + bias of a matrix input."""
+
+
+@linear_kernel.plan
+def _(input: Tensor, weight: Tensor, bias: Tensor | None) -> Plan:
+    a, b = input.layout, weight.layout
+    if a.dtype is not b.dtype or (bias is not None and bias.layout.dtype is not a.dtype):
+        raise DTypeError(
+            f"mat1 and mat2 must have the same dtype, but got {a.dtype.name} and {b.dtype.name}"
+        )
+    if a.shape[1] != b.shape[1]:
+        raise ShapeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
+            f"{b.shape[1]}x{b.shape[0]}): linear needs inputs of {b.shape[1]} features"
+        )
+    if bias is not None and bias.layout.shape not in ((b.shape[0],), ()):
+        raise ShapeError(f"linear: bias is {bias.layout.shape} for {b.shape[0]} outputs")
+    return Plan((a.shape[0], b.shape[0]), a.dtype)
+
+
+@linear_kernel.vjp("input")
+def _(g: Any, weight: Any) -> Any:
+    return _product(g, weight)
+
+
+@linear_kernel.vjp("weight")
+def _(g: Any, input: Any) -> Any:
+    return _product(g.t(), input)
+
+
+@linear_kernel.vjp("bias")
+def _(g: Any, bias_layout: Layout) -> Any:
+    return g.sum(0) if bias_layout.shape else g.sum()
+
+
+@linear_kernel.jvp
+def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any) -> Any:
+    parts = []
+    if input_t is not None:
+        parts.append(_product(input_t, weight.t()))
+    if weight_t is not None:
+        parts.append(_product(input, weight_t.t()))
+    if bias_t is not None:
+        parts.append(bias_t.expand(input.layout.shape[0], weight.layout.shape[0]))
+    total = parts[0] if parts else None
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+@composite(function=False, method=False, functional=True)
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return input @ weight.T + bias.
+
+    Shape   (..., n), (m, n), (m) -> (..., m)
+    """
+    shape = input.layout.shape
+    if len(weight.layout.shape) != 2 or not shape:
+        product = _product(input, weight.t())  # type: ignore[attr-defined]
+        return product if bias is None else product + bias  # type: ignore[no-any-return]
+    if len(shape) == 2:
+        return linear_kernel.general((input, weight, bias), ())  # type: ignore[no-any-return]
+    matrix = input.reshape(-1, shape[-1])  # type: ignore[attr-defined]
+    found = linear_kernel.general((matrix, weight, bias), ())
+    return found.reshape((*shape[:-1], weight.layout.shape[0]))  # type: ignore[no-any-return]

@@ -1,0 +1,235 @@
+"""Random tensors, drawn from Philox streams: alike on every device and in any number of threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backends.backend import backend_of
+from ..core.device import CPU, Device
+from ..core.dtypes import DType, bool_, float32, float64, int64
+from ..core.errors import DTypeError
+from ..core.generator import Generator, default_generator_of
+from ..dispatch.composite import composite
+from ..dispatch.copy_inplace import copy_
+from ..dispatch.op import OPS
+from ..dispatch.promotion import get_default_dtype
+from ..tensor.layout import Shape
+from ..tensor.tensor import Tensor, from_array
+from .creation import finish, sizes_of
+
+
+def _generator(generator: Generator | None, device: Any) -> Generator:
+    if generator is not None:
+        return generator
+    return default_generator_of(CPU if device is None else Device(device))
+
+
+def _drawn(kind: str, generator: Generator, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
+    """Return random numbers as dtype; float16 is drawn in float32 and rounded."""
+    if not dtype.is_floating_point:
+        raise DTypeError(f'"{kind}" not implemented for {dtype.name}; give a floating dtype')
+    wide = dtype if dtype is float64 else float32
+    draw = generator.uniform if kind == "rand" else generator.normal
+    return draw(shape, wide.numpy).astype(dtype.numpy, copy=False)
+
+
+@composite(method=False)
+def rand(
+    *size: Any,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return numbers drawn evenly from [0, 1)."""
+    drawn = _drawn(
+        "rand", _generator(generator, device), sizes_of(size), dtype or get_default_dtype()
+    )
+    return finish(drawn, device, requires_grad)
+
+
+@composite(method=False)
+def randn(
+    *size: Any,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return numbers of mean 0 and deviation 1."""
+    drawn = _drawn(
+        "randn", _generator(generator, device), sizes_of(size), dtype or get_default_dtype()
+    )
+    return finish(drawn, device, requires_grad)
+
+
+@composite(method=False)
+def randint(
+    low: int,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return integers drawn evenly from [low, high); randint(high, size) starts at 0."""
+    if size is None:
+        low, high, size = 0, low, high
+    drawn = _generator(generator, device).integers(low, high, sizes_of((size,)))
+    return finish(drawn.astype((dtype or int64).numpy, copy=False), device, requires_grad)
+
+
+@composite(method=False)
+def randperm(
+    n: int,
+    *,
+    generator: Generator | None = None,
+    dtype: DType = int64,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return 0 ... n - 1 in random order."""
+    drawn = _generator(generator, device).permutation(n)
+    return finish(drawn.astype(dtype.numpy, copy=False), device, requires_grad)
+
+
+def _like(input: Tensor, dtype: DType | None, device: Any) -> tuple[DType, Any]:
+    return dtype or input.layout.dtype, input.layout.device if device is None else device
+
+
+@composite(method=False)
+def rand_like(
+    input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return rand in input's shape, dtype and device."""
+    dtype, device = _like(input, dtype, device)
+    return rand(input.layout.shape, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+@composite(method=False)
+def randn_like(
+    input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return randn in input's shape, dtype and device."""
+    dtype, device = _like(input, dtype, device)
+    return randn(input.layout.shape, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+@composite(method=False)
+def randint_like(
+    input: Tensor,
+    low: int,
+    high: Any = None,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return randint in input's shape, dtype and device."""
+    if high is None:
+        low, high = 0, low
+    dtype, device = _like(input, dtype, device)
+    shape = input.layout.shape
+    return randint(low, high, shape, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+@composite(method=False)
+def normal(
+    mean: Any,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+) -> Tensor:
+    """Return numbers of mean and std: two numbers and a size, or tensors that broadcast."""
+    if size is not None:
+        drawn = randn(size, generator=generator, dtype=dtype, device=device)
+        return drawn * std + mean  # type: ignore[operator, no-any-return]
+    shape = OPS["add"].public(mean, std).layout.shape
+    like = mean if isinstance(mean, Tensor) else std
+    drawn = randn(shape, generator=generator, dtype=like.layout.dtype, device=like.layout.device)
+    return drawn * std + mean  # type: ignore[operator, no-any-return]
+
+
+@composite()
+def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = None) -> Tensor:
+    """Return 1 with probability input (or p), else 0, in input's dtype."""
+    chance: Any = input.detach() if p is None else p
+    where = input.layout.device
+    dtype = input.layout.dtype if input.layout.dtype.is_floating_point else get_default_dtype()
+    drawn: Any = rand(input.layout.shape, generator=generator, dtype=dtype, device=where)
+    return (drawn < chance).to(input.layout.dtype)  # type: ignore[no-any-return]
+
+
+def _draw_into(self: Tensor, drawn: np.ndarray[Any, Any]) -> Tensor:
+    where = self.layout.device
+    raw = backend_of(where.type).from_numpy(drawn, where.index)
+    return copy_(self, from_array(raw, where))
+
+
+@composite(function=False)
+def uniform_(
+    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill this tensor with numbers drawn evenly from [from, to)."""
+    if from_ > to:
+        raise RuntimeError(
+            f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}"
+        )
+    layout = self.layout
+    drawn = _drawn("rand", _generator(generator, layout.device), layout.shape, layout.dtype)
+    return _draw_into(self, drawn * drawn.dtype.type(to - from_) + drawn.dtype.type(from_))
+
+
+@composite(function=False)
+def normal_(
+    self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill this tensor with numbers of mean and std."""
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    layout = self.layout
+    drawn = _drawn("randn", _generator(generator, layout.device), layout.shape, layout.dtype)
+    return _draw_into(self, drawn * drawn.dtype.type(std) + drawn.dtype.type(mean))
+
+
+@composite(function=False)
+def random_(
+    self: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill this tensor with integers drawn evenly from [from, to); one number is to."""
+    if to is None and from_:
+        from_, to = 0, from_
+    dtype = self.layout.dtype
+    if to is None:
+        info: Any = np.finfo if dtype.is_floating_point else np.iinfo
+        to = 2 ** (info(dtype.numpy).nmant + 1) if dtype.is_floating_point else None
+        to = (2 if dtype is bool_ else int(np.iinfo(dtype.numpy).max) + 1) if to is None else to
+    drawn = _generator(generator, self.layout.device).integers(from_, to, self.layout.shape)
+    return _draw_into(self, drawn)
+
+
+@composite(function=False)
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Fill this tensor with 1 with probability p, else 0."""
+    return copy_(self, bernoulli(self.detach(), p, generator=generator))  # type: ignore[attr-defined]
+
+
+@composite(functional=True, method=False)
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Return input with each element set to 0 with probability p, the others times 1 / (1 - p)."""
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0.0:
+        return input
+    keep: Any = bernoulli(input, 1.0 - p)
+    scaled = keep * (1.0 / (1.0 - p)) if p < 1.0 else keep
+    if inplace:
+        return input.mul_(scaled)  # type: ignore[attr-defined, no-any-return]
+    return OPS["mul"].public(input, scaled)  # type: ignore[no-any-return]

@@ -1,0 +1,368 @@
+"""`x[...]`: views for integers and slices, copies for tensors that name places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backends.backend import backend_of
+from ..core.dtypes import DType, bool_, uint8
+from ..core.errors import DTypeError, ShapeError, VersionError
+from ..dispatch.broadcast import broadcast_shapes
+from ..dispatch.composite import composite
+from ..dispatch.constants import as_operand
+from ..dispatch.copy_inplace import copy_, value_of, will_record
+from ..dispatch.inplace import require_may_change
+from ..dispatch.op import OPS
+from ..dispatch.rules import DimError
+from ..dispatch.structured import Plan, structured
+from ..dispatch.tangents import levels_of
+from ..graph.modes import modes
+from ..tensor.layout import Layout, Shape
+from ..tensor.storage import storage_of
+from ..tensor.tensor import Tensor, from_array
+
+
+class Places:
+    """Which places tensors name: one array per axis, None for all of an axis.
+
+    Note    remembers the versions of the tensors: a gradient must not read places that were changed
+    """
+
+    __slots__ = ("arrays", "shape", "sources")
+
+    def __init__(self, entries: tuple[Any, ...], shape: Shape) -> None:
+        tensors = [entry for entry in entries if isinstance(entry, Tensor)]
+        self.sources = [(one, storage_of(one), storage_of(one).version) for one in tensors]
+        self.arrays = tuple([None if e is None else e.array for e in entries])
+        self.shape = _indexed_shape(self.arrays, shape)
+
+    def require_unchanged(self) -> None:
+        """Raise if an index tensor was changed in place since.
+
+        Raises  RuntimeError
+        """
+        for tensor, storage, version in self.sources:
+            if storage.version != version:
+                raise VersionError(
+                    "one of the variables needed for gradient computation has been modified by an "
+                    f"inplace operation: an index of shape {tensor.layout.shape} is at version "
+                    f"{storage.version}; expected version {version} instead."
+                )
+
+
+def _indexed_shape(arrays: tuple[Any, ...], shape: Shape) -> Shape:
+    """Return the shape of x[arrays]; places' axes stand where the first of adjoining ones is."""
+    used = [i for i, array in enumerate(arrays) if array is not None]
+    met = broadcast_shapes("index", [tuple(arrays[i].shape) for i in used])
+    rest = [n for i, n in enumerate(shape) if i >= len(arrays) or arrays[i] is None]
+    adjoining = used == list(range(used[0], used[-1] + 1))
+    lead = used[0] if adjoining else 0
+    return (*rest[:lead], *met, *rest[lead:])
+
+
+@structured("indexing.take", linear=True, has_out=False, fresh=True)
+def take_places(input: Tensor, places: Places) -> Tensor:
+    """Return a copy of input's elements at places."""
+
+
+@take_places.plan
+def _(input: Tensor, places: Places) -> Plan:
+    return Plan(places.shape, input.layout.dtype, (places.arrays,))
+
+
+@take_places.vjp("input")
+def _(g: Any, input_layout: Layout, places: Places) -> Any:
+    places.require_unchanged()
+    return put_zeros.general((g,), (input_layout.shape, places))
+
+
+@structured("indexing.put_zeros", linear=True, has_out=False, fresh=True)
+def put_zeros(input: Tensor, shape: Shape, places: Places) -> Tensor:
+    """Return zeros of shape with input added at places: the adjoint of take_places."""
+
+
+@put_zeros.plan
+def _(input: Tensor, shape: Shape, places: Places) -> Plan:
+    return Plan(shape, input.layout.dtype, (places.arrays,))
+
+
+@put_zeros.vjp("input")
+def _(g: Any, places: Places) -> Any:
+    return take_places.general((g,), (places,))
+
+
+@structured("indexing.replace", has_out=False, fresh=True)
+def put_places(input: Tensor, src: Tensor, places: Places, accumulate: bool) -> Tensor:
+    """Return input with src written, or added, at places."""
+
+
+@put_places.plan
+def _(input: Tensor, src: Tensor, places: Places, accumulate: bool) -> Plan:
+    return Plan(input.layout.shape, input.layout.dtype, (places.arrays, accumulate))
+
+
+@put_places.vjp("input")
+def _(g: Any, places: Places, accumulate: bool) -> Any:
+    places.require_unchanged()
+    if accumulate:
+        return g * 1
+    return put_places.general((g, from_array(as_operand(0, g.layout.dtype))), (places, False))
+
+
+@put_places.vjp("src")
+def _(g: Any, places: Places) -> Any:
+    places.require_unchanged()
+    return take_places.general((g,), (places,))
+
+
+@put_places.jvp
+def _(input: Any, input_t: Any, src: Any, src_t: Any, places: Places, accumulate: bool) -> Any:
+    base = input.detach() * 0 if input_t is None else input_t
+    return put_places.general(
+        (base, src.detach() * 0 if src_t is None else src_t), (places, accumulate)
+    )
+
+
+def subscript(input: Tensor, index: Any) -> Tensor:
+    """Return `input[index]`: a view for integers, slices, None and `...`, a copy for tensors."""
+    basic, entries = split_index(input, index)
+    if basic or entries is None:
+        input = view_at(input, basic or (Ellipsis,))
+    if entries is None:
+        return input
+    return take_places.general((input,), (Places(entries, input.layout.shape),))  # type: ignore[no-any-return]
+
+
+def view_at(input: Tensor, basic: tuple[Any, ...]) -> Tensor:
+    """Return the view of input that integers, slices, None and `...` choose."""
+    try:
+        return OPS["basic_index"].general((input,), (basic,))  # type: ignore[no-any-return]
+    except IndexError as error:
+        raise _explained(input, basic) from error
+
+
+def _explained(input: Tensor, basic: tuple[Any, ...]) -> Exception:
+    shape = input.layout.shape
+    wanted = [one for one in basic if one is not None and one is not Ellipsis]
+    if not shape:
+        return DimError(
+            "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a "
+            "number"
+        )
+    if len(wanted) > len(shape):
+        return DimError(f"too many indices for tensor of dimension {len(shape)}")
+    after = basic.index(Ellipsis) if Ellipsis in basic else len(basic)
+    skipped = len(shape) - len(wanted)
+    axis = 0
+    for i, one in enumerate(basic):
+        if one is Ellipsis:
+            axis += skipped
+        elif one is not None:
+            if isinstance(one, int) and not -shape[axis] <= one < shape[axis]:
+                break
+            axis += 1
+        assert i <= len(basic) and after >= 0
+    return DimError(f"index {one} is out of bounds for dimension {axis} with size {shape[axis]}")
+
+
+def split_index(input: Tensor, index: Any) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+    """Return index as the part that makes a view, and the tensors that name places in that view.
+
+    Integers, slices and None apply first, as in PyTorch, whatever stands between them: in
+    x[0, :, i] the axes of i come last.
+    """
+    basic: list[Any] = []
+    entries: list[Any] = []
+    for one in index if isinstance(index, tuple) else (index,):
+        _take_in(one, basic, entries, input)
+    tensors = [entry for entry in entries if isinstance(entry, Tensor)]
+    if not tensors:
+        return tuple(basic), None
+    if all(one == slice(None) or one is Ellipsis for one in basic if one is not None) and not any(
+        one is None for one in basic
+    ):
+        kept = _places_of(basic, entries, len(input.layout.shape), input)
+        return (), kept
+    ndim = len(input.layout.shape) + sum(one is None for one in basic)
+    ndim -= sum(isinstance(one, int) for one in basic)
+    return tuple(basic), _places_of(basic, entries, ndim, input)
+
+
+def _take_in(one: Any, basic: list[Any], entries: list[Any], input: Tensor) -> None:
+    """Append one entry of an index: to basic what makes the view, to entries what names places."""
+    if one is None or isinstance(one, slice) or one is Ellipsis:
+        basic.append(_checked(one))
+        entries.append(Ellipsis if one is Ellipsis else None)
+    elif isinstance(one, bool | np.bool_):
+        basic.append(None)
+        mask = np.zeros(1 if one else 0, np.int64)
+        entries.append(from_array(mask))
+    elif hasattr(one, "__index__") and not isinstance(one, Tensor | np.ndarray):
+        basic.append(one.__index__())
+    else:
+        tensor = one if isinstance(one, Tensor) else _as_index(one)
+        dtype = tensor.layout.dtype
+        if dtype is bool_ or dtype is uint8:
+            for places in _nonzero(tensor):
+                basic.append(slice(None))
+                entries.append(places)
+            if not tensor.layout.shape:
+                basic.append(None)
+                entries.append(from_array(np.zeros(int(tensor.item()), np.int64)))
+        elif dtype.is_floating_point:
+            raise DimError(
+                f"tensors used as indices must be long, int, byte or bool tensors, got {dtype.name}"
+            )
+        elif not tensor.layout.shape:
+            basic.append(int(tensor.item()))
+        else:
+            basic.append(slice(None))
+            entries.append(tensor)
+
+
+def _checked(one: Any) -> Any:
+    if isinstance(one, slice):
+        if one.step is not None and one.step <= 0:
+            raise ValueError("step must be greater than zero")
+        if any(isinstance(part, Tensor) for part in (one.start, one.stop, one.step)):
+            return slice(
+                *(None if p is None else p.__index__() for p in (one.start, one.stop, one.step))
+            )
+    return one
+
+
+def _as_index(value: Any) -> Tensor:
+    array = np.asarray(value)
+    if array.size == 0 and array.dtype == np.float64:
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "biu":
+        raise DimError(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
+            f"valid indices (got {type(value).__name__})"
+        )
+    return from_array(array if array.dtype == bool else array.astype(np.int64))
+
+
+def _nonzero(mask: Tensor) -> list[Tensor]:
+    """Return the places where mask holds, one tensor an axis. Waits for a device."""
+    return (
+        [from_array(places) for places in np.nonzero(mask.to_numpy())] if mask.layout.shape else []
+    )
+
+
+def _places_of(basic: list[Any], entries: list[Any], ndim: int, input: Tensor) -> tuple[Any, ...]:
+    """Return one entry per axis of the view, `...` filled up with None."""
+    given = [entry for entry in entries if entry is not Ellipsis]
+    if Ellipsis in [e for e in entries if not isinstance(e, Tensor)]:
+        at = next(i for i, entry in enumerate(entries) if entry is Ellipsis)
+        given[at:at] = [None] * (ndim - len(given))
+    if len(given) > ndim:
+        raise DimError(f"too many indices for tensor of dimension {len(input.layout.shape)}")
+    while given and given[-1] is None:
+        given.pop()
+    return tuple(given)
+
+
+def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
+    """Do `self[index] = value`: value, a tensor or a number, broadcasts."""
+    basic, entries = split_index(self, index)
+    part = view_at(self, basic) if basic else self
+    if entries is None:
+        copy_(part, _fitted(value, part.layout.shape))
+        return
+    put_inplace(part, Places(entries, part.layout.shape), value, accumulate=False)
+
+
+def _fitted(value: Any, shape: Shape) -> Any:
+    """Return value without leading axes of 1 that shape does not have: PyTorch allows them."""
+    if not isinstance(value, Tensor):
+        if isinstance(value, list | tuple):
+            from .creation import tensor
+
+            value = tensor(value)
+        else:
+            return value
+    extra = len(value.layout.shape) - len(shape)
+    if extra > 0 and all(n == 1 for n in value.layout.shape[:extra]):
+        return value.reshape(value.layout.shape[extra:])  # type: ignore[attr-defined]
+    return value
+
+
+def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool) -> Tensor:
+    """Write value at places of target, or add it there."""
+    require_may_change(target)
+    dtype: DType = target.layout.dtype
+    value = _fitted(value, places.shape)
+    if not isinstance(value, Tensor):
+        value = from_array(as_operand(value, dtype))
+    elif value.layout.dtype is not dtype:
+        if value.layout.shape:
+            raise DTypeError(
+                "Index put requires the source and destination dtypes match, got "
+                f"{dtype.name} for the destination and {value.layout.dtype.name} for the source."
+            )
+        value = value.to(dtype)  # type: ignore[attr-defined]
+    if broadcast_shapes("index_put", [value.layout.shape, places.shape]) != places.shape:
+        raise ShapeError(
+            f"shape mismatch: value tensor of shape {list(value.layout.shape)} cannot be broadcast "
+            f"to indexing result of shape {list(places.shape)}"
+        )
+    if will_record((target, value), target.layout) or (
+        modes.special and levels_of((target, value))
+    ):
+        old = value_of(target, (value,))
+        return copy_(target, put_places.general((old, value), (places, accumulate)))
+    backend = backend_of(target.layout.device.type)
+    array = value.array
+    if value.layout.device is not target.layout.device:
+        array = backend.from_numpy(value.to_numpy(), target.layout.device.index)
+    backend.kernel("indexing.put")(array, target.array, places.arrays, accumulate)
+    storage_of(target).bump()
+    return target
+
+
+def _places_from(indices: Any, input: Tensor) -> Places:
+    basic, entries = split_index(input, tuple(indices))
+    if entries is None or basic:
+        raise DimError("index_put: indices must be tensors of int64, int32 or bool")
+    return Places(entries, input.layout.shape)
+
+
+@composite(function=False)
+def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """Write values into input[indices], or add them there; return input."""
+    return put_inplace(input, _places_from(indices, input), values, accumulate=accumulate)
+
+
+@composite()
+def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """Return input with values written, or added, at indices."""
+    return index_put_(input.clone(), indices, values, accumulate)  # type: ignore[attr-defined]
+
+
+@composite()
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """Return the elements of input where mask holds, as a vector."""
+    if mask.layout.dtype is not bool_:
+        raise DTypeError("masked_select: expected BoolTensor for mask")
+    shape = broadcast_shapes("masked_select", [input.layout.shape, mask.layout.shape])
+    return subscript(input.expand(shape), mask.expand(shape))  # type: ignore[attr-defined]
+
+
+@composite()
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """Return the places of what is not 0, a row each; as_tuple: one tensor an axis."""
+    found = np.argwhere(input.to_numpy())
+    where = input.layout.device
+    if not as_tuple:
+        return from_array(found).to(where)  # type: ignore[attr-defined]
+    columns = found.T if input.layout.shape else np.zeros((1, len(found)), np.int64)
+    return tuple([from_array(np.ascontiguousarray(c)).to(where) for c in columns])  # type: ignore[attr-defined]
+
+
+@composite()
+def argwhere(input: Tensor) -> Tensor:
+    """Return the places of what is not 0, a row each."""
+    return nonzero(input)  # type: ignore[no-any-return]

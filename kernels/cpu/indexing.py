@@ -1,0 +1,132 @@
+"""Reading and writing at places that tensors name, on the CPU.
+
+Where several values go to one place, additions happen in the order in which the values lie, and of
+plain writes the last one stays: the same result on each run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .silence import silent
+
+Array = np.ndarray[Any, Any]
+# One array, or None for "all of this axis", for each axis of what is indexed.
+Places = tuple[Array | None, ...]
+
+
+def _require_inside(index: Array, length: int, axis: int, lowest: int) -> None:
+    if index.size and (index.min() < lowest or index.max() >= length):
+        worst = int(index.min() if index.min() < lowest else index.max())
+        raise IndexError(f"index {worst} is out of bounds for dimension {axis} with size {length}")
+
+
+def _grid(index: Array, axis: int) -> tuple[Array, ...]:
+    """Return index along axis as a NumPy index over all axes."""
+    return tuple(
+        index if i == axis else np.arange(n).reshape((-1,) + (1,) * (index.ndim - 1 - i))
+        for i, n in enumerate(index.shape)
+    )
+
+
+@silent
+def gather(x: Array, index: Array, out: Array, axis: int) -> None:
+    """Write x's element at index along axis into out; index may be shorter than x elsewhere."""
+    if x.ndim == 0:
+        np.copyto(out, x)
+        return
+    _require_inside(index, x.shape[axis], axis, 0)
+    np.copyto(out, x[_grid(index, axis)])
+
+
+@silent
+def scatter(x: Array, index: Array, src: Array, out: Array, axis: int) -> None:
+    """Write x into out, and src at index along axis over it; src has index's axes or none."""
+    np.copyto(out, x)
+    if x.ndim == 0:
+        np.copyto(out, src)
+        return
+    _require_inside(index, x.shape[axis], axis, 0)
+    if src.ndim:
+        src = src[tuple(slice(n) for n in index.shape)]
+    out[_grid(index, axis)] = src
+
+
+@silent
+def scatter_add(x: Array, index: Array, src: Array, out: Array, axis: int) -> None:
+    """Write x into out, and add src at index along axis."""
+    np.copyto(out, x)
+    if x.ndim == 0:
+        np.add(out, src, out=out)
+        return
+    _require_inside(index, x.shape[axis], axis, 0)
+    np.add.at(out, _grid(index, axis), src[tuple(slice(n) for n in index.shape)])
+
+
+@silent
+def scatter_zeros(x: Array, index: Array, out: Array, axis: int) -> None:
+    """Write zeros into out, and add x at index along axis."""
+    out.fill(0)
+    if x.ndim == 0:
+        np.copyto(out, x)
+        return
+    np.add.at(out, _grid(index, axis), x)
+
+
+@silent
+def select(x: Array, index: Array, out: Array, axis: int) -> None:
+    """Write the slices of x at index along axis into out."""
+    if x.ndim == 0:
+        np.copyto(out, x)
+        return
+    _require_inside(index, x.shape[axis], axis, 0)
+    np.take(x, index, axis, out=out, mode="clip")
+
+
+@silent
+def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: float) -> None:
+    """Write x into out, and add the slices of src, times alpha, at index along axis."""
+    np.copyto(out, x)
+    if x.ndim == 0:
+        np.add(out, np.multiply(src, alpha), out=out, casting="unsafe")
+        return
+    _require_inside(index, x.shape[axis], axis, 0)
+    if alpha != 1:
+        src = np.multiply(src, alpha).astype(x.dtype, copy=False)
+    np.add.at(out, (slice(None),) * axis + (index,), src)
+
+
+@silent
+def take(x: Array, out: Array, places: Places) -> None:
+    """Write x at places into out."""
+    np.copyto(out, x[tuple(slice(None) if place is None else place for place in places)])
+
+
+@silent
+def put(x: Array, out: Array, places: Places, accumulate: bool) -> None:
+    """Write x at places of out, or add it there; x broadcasts."""
+    index = tuple(slice(None) if place is None else place for place in places)
+    if accumulate:
+        np.add.at(out, index, x)
+    else:
+        out[index] = x
+
+
+@silent
+def put_zeros(x: Array, out: Array, places: Places) -> None:
+    """Write zeros into out, and add x at places: the adjoint of take."""
+    out.fill(0)
+    np.add.at(out, tuple(slice(None) if place is None else place for place in places), x)
+
+
+@silent
+def replace(x: Array, src: Array, out: Array, places: Places, accumulate: bool) -> None:
+    """Write x into out, then src at places of it, or add it there; src broadcasts."""
+    np.copyto(out, x)
+    index = tuple(slice(None) if place is None else place for place in places)
+    if accumulate:
+        np.add.at(out, index, src)
+    else:
+        out[index] = src

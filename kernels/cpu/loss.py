@@ -1,0 +1,81 @@
+"""The negative log likelihood and its gradient, on the CPU.
+
+x has the classes along axis 1 (axis 0 of a vector), target the class of each sample. Samples of
+class `ignored` count for nothing. `reduction` is 0 for none, 1 for the mean, 2 for the sum.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .silence import silent
+
+Array = np.ndarray[Any, Any]
+
+
+def _chosen(shape: tuple[int, ...], target: Array, ignored: int) -> tuple[Any, Array]:
+    """Return the index of each sample's class, and which samples count."""
+    counts = np.not_equal(target, ignored)
+    classes = shape[1] if len(shape) > 1 else shape[0]
+    safe = np.where(counts, target, 0)
+    if safe.size and (safe.min() < 0 or safe.max() >= classes):
+        wrong = int(safe.min() if safe.min() < 0 else safe.max())
+        raise IndexError(f"Target {wrong} is out of bounds.")
+    if len(shape) == 1:
+        return (safe,), counts
+    grid = np.ogrid[tuple(slice(n) for n in target.shape)]
+    return (grid[0], safe, *grid[1:]), counts
+
+
+def _weights(target: Array, weight: Array | None, counts: Array, dtype: Any) -> Array:
+    if weight is None:
+        return counts.astype(dtype)
+    return np.where(counts, weight[np.where(counts, target, 0)], np.zeros((), dtype))
+
+
+@silent
+def nll(
+    x: Array,
+    target: Array,
+    weight: Array | None,
+    out: Array,
+    total: Array,
+    ignored: int,
+    reduction: int,
+) -> None:
+    """Write -weight[target] * x[target] of each sample, or their sum or weighted mean, into out.
+
+    total becomes the sum of the weights.
+    """
+    index, counts = _chosen(x.shape, target, ignored)
+    wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
+    weights = _weights(target, weight, counts, wide)
+    # Ignored samples are chosen away, not multiplied by 0: their x may be infinite.
+    losses = np.where(counts, np.negative(np.multiply(x[index], weights)), np.zeros((), wide))
+    np.copyto(total, np.add.reduce(weights, axis=None), casting="unsafe")
+    if reduction == 0:
+        np.copyto(out, losses, casting="unsafe")
+        return
+    loss = np.add.reduce(losses, axis=None)
+    np.copyto(out, np.divide(loss, total) if reduction == 1 else loss, casting="unsafe")
+
+
+@silent
+def nll_gradient(
+    g: Array,
+    target: Array,
+    weight: Array | None,
+    total: Array,
+    out: Array,
+    ignored: int,
+    reduction: int,
+) -> None:
+    """Write the gradient of nll by x into out: -weight[target] * g at each sample's class."""
+    index, counts = _chosen(out.shape, target, ignored)
+    weights = _weights(target, weight, counts, out.dtype)
+    out.fill(0)
+    share = np.divide(g, total) if reduction == 1 else g
+    parts = np.where(counts, np.negative(np.multiply(weights, share)), np.zeros((), out.dtype))
+    out[index] = parts

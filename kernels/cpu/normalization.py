@@ -1,0 +1,59 @@
+"""Layer normalisation and its gradient, on the CPU. float16 computes in float32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .silence import silent
+
+Array = np.ndarray[Any, Any]
+
+
+@silent
+def layer_norm(
+    x: Array,
+    weight: Array | None,
+    bias: Array | None,
+    out: Array,
+    mean: Array,
+    rstd: Array,
+    eps: float,
+) -> None:
+    """Write (x - mean) * rstd * weight + bias of rows into out, and the rows' numbers beside it.
+
+    x and out: (rows, n); weight and bias: (n,); mean and rstd: (rows, 1).
+    """
+    wide = x.astype(np.float32) if x.dtype == np.float16 else x
+    n = max(x.shape[1], 1)
+    centre = np.divide(np.add.reduce(wide, axis=1, keepdims=True), n)
+    away = np.subtract(wide, centre)
+    scale = np.divide(np.einsum("ij,ij->i", away, away)[:, None], n)
+    scale = np.reciprocal(np.sqrt(np.add(scale, eps)))
+    np.copyto(mean, centre, casting="unsafe")
+    np.copyto(rstd, scale, casting="unsafe")
+    np.multiply(away, scale, out=away)
+    if weight is not None:
+        np.multiply(away, weight, out=away, casting="unsafe")
+    if bias is not None:
+        np.add(away, bias, out=away, casting="unsafe")
+    np.copyto(out, away, casting="unsafe")
+
+
+@silent
+def layer_norm_gradient(
+    g: Array, x: Array, weight: Array | None, mean: Array, rstd: Array, out: Array
+) -> None:
+    """Write the gradient of layer_norm by x into out. Shapes as there."""
+    if g.dtype == np.float16:
+        g, x = g.astype(np.float32), x.astype(np.float32)
+    n = max(x.shape[1], 1)
+    if weight is not None:
+        g = np.multiply(g, weight)
+    normal = np.multiply(np.subtract(x, mean), rstd)
+    along = np.divide(np.einsum("ij,ij->i", g, normal)[:, None], n)
+    even = np.divide(np.add.reduce(g, axis=1, keepdims=True), n)
+    np.multiply(normal, along, out=normal)
+    np.subtract(np.subtract(g, even), normal, out=normal)
+    np.multiply(normal, rstd, out=out, casting="unsafe")

@@ -1,0 +1,22 @@
+"""Running sums, on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .silence import silent
+
+Array = np.ndarray[Any, Any]
+
+
+@silent
+def cumsum(x: Array, out: Array, axis: int) -> None:
+    """Write the sums of x[..., :k + 1, ...] along axis into out; float16 adds in float32."""
+    if x.ndim == 0:
+        np.copyto(out, x)
+    elif x.dtype == np.float16:
+        np.copyto(out, np.add.accumulate(x, axis, dtype=np.float32), casting="unsafe")
+    else:
+        np.add.accumulate(x, axis, dtype=out.dtype, out=out)

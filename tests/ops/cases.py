@@ -1,0 +1,80 @@
+"""What a sample call of an op is: how it is called, what NumPy says, and what goes in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import fastdist as fd
+from fastdist.namespace.load import FUNCTIONAL_NAMES
+from tests.ops.differences import generator
+
+
+class Functional:
+    """`F.relu` and kin."""
+
+    def __getattr__(self, name: str) -> Any:
+        return FUNCTIONAL_NAMES[name]
+
+
+F = Functional()
+
+
+class Case(NamedTuple):
+    """One call. Inputs that are shapes become random numbers; arrays of integers or bools stay."""
+
+    ours: Callable[..., Any]
+    numpys: Callable[..., Any]
+    inputs: tuple[Any, ...]
+    differentiable: bool
+    low: float
+    high: float
+    # Of values in float32, relative to the largest.
+    tolerance: float
+
+    def arrays(self, seed: str) -> list[np.ndarray]:
+        random = generator(seed)
+        return [
+            random.uniform(self.low, self.high, given) if isinstance(given, tuple) else given
+            for given in self.inputs
+        ]
+
+
+def case(
+    ours: Callable[..., Any],
+    numpys: Callable[..., Any],
+    *inputs: Any,
+    differentiable: bool = True,
+    low: float = -2.0,
+    high: float = 2.0,
+    tolerance: float = 1e-5,
+) -> Case:
+    return Case(ours, numpys, inputs, differentiable, low, high, tolerance)
+
+
+def plain(ours: Callable[..., Any], numpys: Callable[..., Any], *inputs: Any, **more: Any) -> Case:
+    """A case without derivatives."""
+    return case(ours, numpys, *inputs, differentiable=False, **more)
+
+
+def is_number_array(array: np.ndarray) -> bool:
+    return array.dtype.kind == "f"
+
+
+def as_tensors(arrays: list[np.ndarray], dtype: Any) -> list[fd.Tensor]:
+    return [
+        fd.tensor(array, dtype=dtype) if is_number_array(array) else fd.tensor(array)
+        for array in arrays
+    ]
+
+
+def ints(*values: Any) -> np.ndarray:
+    return np.array(values if len(values) > 1 else values[0], np.int64)
+
+
+def bools(*rows: str) -> np.ndarray:
+    """Return the mask of rows such as "101"."""
+    mask = np.array([[letter == "1" for letter in row] for row in rows])
+    return mask[0] if len(rows) == 1 else mask
