@@ -16,6 +16,7 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
 from .broadcast import broadcast_shapes
 from .constants import as_operand
+from .node_code import SavedView
 from .op import OPS, common_device, dress
 from .pointwise import PointwiseOp, _number_tensor, _operand, refused
 from .promotion import can_cast
@@ -214,11 +215,15 @@ def set_history(target: Tensor, node: Node) -> None:
     else:
         assert extra is not None
         base.edge = CopySlices(base, extra.replay, node)
+        target.edge = replay(base, extra.replay).edge
+        saved = getattr(node, "out", None)
+        if saved is not None:
+            node.out = (*saved[:3], SavedView(base, extra))  # type: ignore[attr-defined]
     storage = base.storage
     if storage is None:
         return
     for view in storage.living_views():
-        if view.extra is not None and view.extra.base is base:
+        if view is not target and view.extra is not None and view.extra.base is base:
             view.edge = replay(base, view.extra.replay).edge
 
 

@@ -11,8 +11,10 @@ NumPy.
 from __future__ import annotations
 
 from typing import Any, Protocol
+from weakref import ref
 
 from ..core.scalar import Body
+from ..graph.modes import modes
 from ..graph.node import Node, raise_changed, raise_released
 from ..kernels.cpu.pointwise import PointwiseKernel
 from ..tensor.storage import Storage, storage_of
@@ -92,7 +94,33 @@ def unpack_output(node: Node, saved: tuple[Any, Storage, int, Any] | None) -> Te
         raise_changed(node, None, node.layout, version, storage.version)
     alias = wrap(array, node.layout)
     alias.edge, alias.extra, alias.storage = node, tangents, storage
+    if tangents.__class__ is SavedView:
+        alias.edge, alias.extra = tangents.edge(), tangents.extra
     return alias
+
+
+class SavedView:
+    """Where an output stands in the graph that an in-place op wrote into a view.
+
+    Its gradient goes to the base's CopySlices, which holds the op's Node: sent to the Node itself
+    it would run that one twice. The CopySlices is held weakly, for it holds the Node.
+    """
+
+    __slots__ = ("array", "extra", "layout", "node", "steps")
+
+    def __init__(self, base: Tensor, extra: Any) -> None:
+        self.array, self.layout = base.array, base.layout
+        self.node, self.steps = ref(base.edge), extra.replay
+        # With tangents it does hold a cycle, until they go with their level.
+        self.extra = extra if modes.special else None
+
+    def edge(self) -> Any:
+        """Return the edge of the view, recorded anew over the base as it was."""
+        from .view import replay
+
+        base = wrap(self.array, self.layout)
+        base.edge = self.node()
+        return replay(base, self.steps).edge
 
 
 def node_classes(op: Recordable) -> tuple[type[PointwiseNode], ...]:

@@ -11,7 +11,7 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, layout_of, wrap
 from .op import register
 from .structured import StructuredOp
-from .tangents import carry_view, levels_of, set_tangent, tangent_of
+from .tangents import carry_view
 
 
 class ViewOp(StructuredOp):
@@ -86,15 +86,9 @@ class ViewOp(StructuredOp):
 
 
 def detach(input: Tensor) -> Tensor:
-    """Return the same memory outside of any graph."""
+    """Return the same memory outside of any graph, and without tangents."""
     out = wrap(input.array, input.layout)
     out.storage = storage_of(input)
-    if modes.special:
-        # As in PyTorch, detach leaves the reverse graph, not the forward levels.
-        for level in levels_of((input,)):
-            tangent = tangent_of(input, level)
-            assert tangent is not None
-            set_tangent(out, detach(tangent), level)
     return out
 
 
