@@ -1,4 +1,6 @@
-"""What is recorded: Nodes and their edges, AccumulateGrad, grad mode, hooks, views, forward-mode levels.
+"""What is recorded: Nodes and edges, AccumulateGrad, grad mode, hooks, forward-mode levels.
 
-Dispatch records into these without knowing the engine; the engine plays them back without knowing dispatch.
+Dispatch records into these without knowing the engine; the engine plays them back without knowing
+dispatch. What recording means to a Tensor (`requires_grad`, `grad`, `grad_fn`, hooks) is attached
+to it here.
 """

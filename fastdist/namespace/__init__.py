@@ -1,1 +1,7 @@
-"""The names that users type: every op as a function, as a Tensor method and as an operator."""
+"""The names that users type: every op as a function, as a Tensor method and as an operator.
+
+`load.py` imports the catalogue and gathers the names, `names.py` lists what is not read off a
+declaration (aliases, functions that are no methods ...), `attach.py` hangs the ops on Tensor, and
+`functions.py` what is no op, such as `backward`. `stubs.py` tells type checkers all that. Here
+dispatch and engine meet, who know nothing of each other.
+"""
