@@ -57,16 +57,19 @@ def _case(
 
 
 class Couple:
-    """Two processes of one library: one that calls when told to, and one that answers."""
+    """Two processes of one library: one that calls when told to, and one that answers.
 
-    def __init__(self, library: str) -> None:
+    They run `_live` of the module, which belongs to a benchmark.
+    """
+
+    def __init__(self, library: str, module: str = "bench.rpc") -> None:
         from fastdist.distributed.sockets import free_port
 
         self._here, there = Pipe()
         port = str(free_port())
         self._processes = [
             subprocess.Popen(
-                [sys.executable, "-m", "bench.rpc", library, str(rank), str(there.fileno())],
+                [sys.executable, "-m", module, library, str(rank), str(there.fileno())],
                 env={
                     **os.environ,
                     "RANK": str(rank),
@@ -80,9 +83,9 @@ class Couple:
         ]
         there.close()
 
-    def warm_up(self) -> None:
+    def warm_up(self, *kinds: str) -> None:
         """Make each kind of call a few times."""
-        for what in ("nothing", "small", "large", "flight"):
+        for what in kinds or ("nothing", "small", "large", "flight"):
             self.stopwatch(what)(3)
 
     def stopwatch(self, what: str) -> Stopwatch:
@@ -170,15 +173,19 @@ def _live(library: str, rank: int, connection: Connection) -> None:
         rpc.init_rpc(f"w{rank}", rank=rank, world_size=2)
         zeros = fastdist.zeros
     if rank == 0:
-        works = _works(rpc, zeros)
-        while True:
-            what, number = connection.recv()
-            if what == "end":
-                break
-            began = time.perf_counter()
-            works[what](number)
-            connection.send(time.perf_counter() - began)
+        serve(_works(rpc, zeros), connection)
     rpc.shutdown()
+
+
+def serve(works: dict[str, Callable[[int], None]], connection: Connection) -> None:
+    """Do what is asked for as often as it is asked for, and tell the seconds, until the end."""
+    while True:
+        what, number = connection.recv()
+        if what == "end":
+            return
+        began = time.perf_counter()
+        works[what](number)
+        connection.send(time.perf_counter() - began)
 
 
 if __name__ == "__main__":
