@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
 
 import pytest
 import zmq
@@ -15,19 +14,7 @@ from fastdist.distributed.store import TCPStore, host_store
 from fastdist.distributed.store.access import client_security
 from fastdist.distributed.store.state import Op, Status, StoreState
 from fastdist.distributed.store.wire import Question, pack_question, unpack_reply
-
-
-@pytest.fixture
-def served() -> Iterator[TCPStore]:
-    store, _ = host_store(timeout=10)
-    yield store
-    store.close()
-
-
-def assert_serves(store: TCPStore) -> None:
-    with TCPStore("127.0.0.1", store.port, timeout=10, secret=store.job_secret) as client:
-        client.set("alive", "yes")
-        assert client.get("alive") == b"yes"
+from tests.distributed.store.conftest import assert_serves
 
 
 @pytest.mark.parametrize(

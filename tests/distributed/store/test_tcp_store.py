@@ -27,22 +27,10 @@ from fastdist.distributed.sockets import security as security_module
 from fastdist.distributed.sockets.published_secret import publish_secret
 from fastdist.distributed.store import TCPStore, host_store
 from fastdist.distributed.store.access import client_security
+from tests.distributed.store.conftest import assert_serves
 
 # Some containers have no IPv6 at all.
 IPV6 = ["::1", "[::1]"] if Path("/proc/net/if_inet6").exists() else []
-
-
-@pytest.fixture
-def served() -> Iterator[TCPStore]:
-    store, _ = host_store(timeout=10)
-    yield store
-    store.close()
-
-
-def assert_serves(store: TCPStore) -> None:
-    with TCPStore("127.0.0.1", store.port, timeout=10, secret=store.job_secret) as client:
-        client.set("alive", "yes")
-        assert client.get("alive") == b"yes"
 
 
 def test_a_wrong_secret_is_refused_within_two_seconds(served: TCPStore) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.kernels.cpu.processes import ROOT, run_script
+
 SCRIPT = """
 import numpy as np
 from fastdist.core.cache_directory import cache_directory
@@ -22,17 +20,7 @@ print(loop.address != 0, loop.was_cached, cache_directory() is not None)
 
 
 def compile_in_a_process(cache: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SCRIPT],
-        cwd=ROOT,
-        env={**os.environ, "FASTDIST_CACHE_DIR": str(cache)},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return run_script(SCRIPT, FASTDIST_CACHE_DIR=str(cache))
 
 
 def test_second_process_finds_the_kernel_and_a_torn_file_is_compiled_anew(tmp_path: Path) -> None:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +14,8 @@ from fastdist.core.errors import ShapeError
 from fastdist.core.scalar import parse
 from fastdist.kernels.cpu import launch
 from fastdist.kernels.cpu.pointwise import kernel_for
+from tests.kernels.cpu.processes import run_script
 
-ROOT = Path(__file__).resolve().parents[3]
 BODY = parse("tanh(x) * y", ("x", "y"))
 X = np.random.default_rng(3).standard_normal((300, 700))
 
@@ -81,21 +78,6 @@ def test_several_threads_may_launch_at_once() -> None:
     for thread in threads:
         thread.join(60)
     assert not wrong
-
-
-def run_script(script: str, **environment: str) -> str:
-    # A process of its own: a pool is chosen once, and a crash must be seen.
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
 
 
 PREPARE = """
