@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from ..core.errors import GraphError, ShapeError
 from ..dispatch.gradients import reduce_recorded
@@ -15,8 +15,12 @@ from ..tensor.layout import Layout
 from ..tensor.storage import Storage, storage_of
 from ..tensor.tensor import Tensor, layout_of, wrap
 
-if TYPE_CHECKING:
-    from .function import Function
+
+class HasBackward(Protocol):
+    """What the Node asks of the user's Function."""
+
+    def backward(self, ctx: Any, *grad_outputs: Any) -> Any:
+        """Return the inputs' gradients."""
 
 
 class FunctionNode(Node):
@@ -26,7 +30,7 @@ class FunctionNode(Node):
     changes in place and makes no cycles of outputs.
     """
 
-    function: ClassVar[type[Function]]
+    function: ClassVar[HasBackward]
     accepts_undefined: ClassVar[bool] = True
 
     def __init__(self, args: Sequence[Any]) -> None:

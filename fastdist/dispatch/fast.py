@@ -91,8 +91,10 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
                 return out
         return general_path((input, other), ())
 
-    fast = silent(fast)
+    return _with_swapped(silent(fast))
 
+
+def _with_swapped(fast: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     def reverse(input, other):  # type: ignore[no-untyped-def]
         if other.__class__ in NUMBERS:
             other = constant(other, input)
@@ -129,12 +131,7 @@ def _comparison(
                 return out
         return general_path((input, other), ())
 
-    fast = silent(fast)
-
-    def reverse(input, other):  # type: ignore[no-untyped-def]
-        return fast(other, input)
-
-    return fast, reverse
+    return _with_swapped(silent(fast))
 
 
 def unary(op: PointwiseOp, loop: PointwiseKernel) -> Callable[..., Any]:

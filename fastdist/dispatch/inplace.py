@@ -218,7 +218,7 @@ def set_history(target: Tensor, node: Node) -> None:
         target.edge = replay(base, extra.replay).edge
         saved = getattr(node, "out", None)
         if saved is not None:
-            node.out = (*saved[:3], SavedView(base, extra))  # type: ignore[attr-defined]
+            node.out = (*saved[:3], SavedView(base, extra, replay))  # type: ignore[attr-defined]
     storage = base.storage
     if storage is None:
         return

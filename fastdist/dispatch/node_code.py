@@ -10,6 +10,7 @@ NumPy.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 from weakref import ref
 
@@ -106,21 +107,19 @@ class SavedView:
     it would run that one twice. The CopySlices is held weakly, for it holds the Node.
     """
 
-    __slots__ = ("array", "extra", "layout", "node", "steps")
+    __slots__ = ("array", "extra", "layout", "node", "replay", "steps")
 
-    def __init__(self, base: Tensor, extra: Any) -> None:
+    def __init__(self, base: Tensor, extra: Any, replay: Callable[..., Tensor]) -> None:
         self.array, self.layout = base.array, base.layout
-        self.node, self.steps = ref(base.edge), extra.replay
+        self.node, self.steps, self.replay = ref(base.edge), extra.replay, replay
         # With tangents it does hold a cycle, until they go with their level.
         self.extra = extra if modes.special else None
 
     def edge(self) -> Any:
         """Return the edge of the view, recorded anew over the base as it was."""
-        from .view import replay
-
         base = wrap(self.array, self.layout)
         base.edge = self.node()
-        return replay(base, self.steps).edge
+        return self.replay(base, self.steps).edge
 
 
 def node_classes(op: Recordable) -> tuple[type[PointwiseNode], ...]:

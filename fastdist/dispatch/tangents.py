@@ -5,15 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel, ForwardGrad
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, wrap
 from .op import OPS
 
-if TYPE_CHECKING:
-    from .pointwise import PointwiseOp
+
+class Differentiable(Protocol):
+    """What this file reads off a pointwise op."""
+
+    differentiable: bool
+
+    @property
+    def vjps(self) -> tuple[Any, ...]:
+        """The Tensor expressions of the gradients, which are those of the tangents."""
+
 
 # Note [Tangents of views]
 # A view's tangent is the same view of its base's tangent. It is made when it is first asked for, so
@@ -180,7 +188,7 @@ def carry_view(result: Tensor, input: Tensor) -> None:
 
 
 def carry_pointwise(
-    op: PointwiseOp,
+    op: Differentiable,
     result: Tensor,
     operands: Sequence[Any],
     attributes: Sequence[Any],
@@ -204,7 +212,7 @@ def carry_pointwise(
 
 
 def _tangent(
-    op: PointwiseOp,
+    op: Differentiable,
     result: Tensor,
     values: Sequence[Any],
     attributes: Sequence[Any],
