@@ -53,26 +53,34 @@ def only_below(level: ForwardADLevel | None) -> Iterator[None]:
         _limit.order = before
 
 
-def levels_of(operands: Sequence[Any]) -> list[ForwardADLevel]:
+def levels_of(operands: Sequence[Any]) -> tuple[ForwardADLevel, ...]:
     """Return the forward levels at which any operand has a tangent, outermost first."""
-    found: set[ForwardADLevel] = set()
+    found: tuple[ForwardADLevel, ...] = ()
     for operand in operands:
         if isinstance(operand, Tensor) and operand.extra is not None:
-            found |= _levels(operand.extra)
-    if _limit.order is not None:
-        found = {level for level in found if level.order < _limit.order}
-    return sorted(found)
+            found = _joined(found, _levels(operand.extra))
+    if found and _limit.order is not None:
+        found = tuple([level for level in found if level.order < _limit.order])
+    return found
 
 
-def _levels(extra: Extra) -> set[ForwardADLevel]:
-    found: set[ForwardADLevel] = set()
+def _joined(
+    a: tuple[ForwardADLevel, ...], b: tuple[ForwardADLevel, ...]
+) -> tuple[ForwardADLevel, ...]:
+    if not b or a == b:
+        return a
+    return tuple(sorted({*a, *b})) if a else b
+
+
+def _levels(extra: Extra) -> tuple[ForwardADLevel, ...]:
+    found: tuple[ForwardADLevel, ...] = ()
     if extra.tangents is not None:
-        found.update(extra.tangents.levels())
+        found = extra.tangents.levels()
     root = _root_of(extra)
     if root is not None:
         of_root = root[0].extra
         if of_root is not None and of_root.tangents is not None:
-            found.update(of_root.tangents.levels())
+            found = _joined(found, of_root.tangents.levels())
     return found
 
 
@@ -171,13 +179,16 @@ def below(operand: Any, level: ForwardADLevel) -> Any:
     What is computed at a level must not see that level's tangents, or it would be differentiated
     twice.
     """
-    if not isinstance(operand, Tensor) or operand.extra is None or not _levels(operand.extra):
+    if not isinstance(operand, Tensor) or operand.extra is None:
+        return operand
+    levels = _levels(operand.extra)
+    if not levels or levels[-1] < level:
         return operand
     alias = wrap(operand.array, operand.layout)
     alias.edge, alias.storage = operand.edge, operand.storage
-    for known in levels_of((operand,)):
+    for known in levels:
         if known < level:
-            _store(alias, tangent_of(operand, known), level=known)  # type: ignore[arg-type]
+            _store(alias, tangent_of(operand, known), known)  # type: ignore[arg-type]
     return alias
 
 

@@ -263,10 +263,7 @@ class ForwardGrad:
     def value(self, level: int | ForwardADLevel) -> Any:
         """Return the tangent at level, None if there is none."""
         at = _try_resolve(level)
-        if at is None:
-            return None
-        with self._content_lock:
-            return self._content.get(at)
+        return None if at is None else self._content.get(at)
 
     def contains(self, level: int | ForwardADLevel) -> bool:
         """Return whether there is a tangent at level."""
@@ -280,8 +277,8 @@ class ForwardGrad:
 
     def levels(self) -> tuple[ForwardADLevel, ...]:
         """Return the levels at which there is a tangent, outermost first."""
-        with self._content_lock:
-            return tuple(sorted(self._content))
+        found = tuple(self._content)  # one step of the interpreter, so no lock
+        return found if len(found) < 2 else tuple(sorted(found))
 
     def reset(self, level: int | ForwardADLevel, *, update_level: bool = True) -> None:
         """Remove the tangent at level.
