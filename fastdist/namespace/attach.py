@@ -35,6 +35,8 @@ OPERATORS = {
     "bitwise_and": ("__and__", "__rand__", "__iand__"),
     "bitwise_or": ("__or__", "__ror__", "__ior__"),
     "bitwise_xor": ("__xor__", "__rxor__", "__ixor__"),
+    "bitwise_left_shift": ("__lshift__", "__rlshift__", "__ilshift__"),
+    "bitwise_right_shift": ("__rshift__", "__rrshift__", "__irshift__"),
 }
 UNARY_OPERATORS = {"neg": "__neg__", "abs": "__abs__", "bitwise_not": "__invert__"}
 
@@ -42,7 +44,7 @@ UNARY_OPERATORS = {"neg": "__neg__", "abs": "__abs__", "bitwise_not": "__invert_
 def has_short_way(op: PointwiseOp) -> bool:
     """Say whether there is a closure for op; without one it always goes the general way."""
     plain = op.plain
-    if plain is None or plain.dtype == "integral":
+    if plain is None or plain.dtype in ("integral", "whole"):
         return False
     return len(op.tensors) == 1 or (len(op.tensors) == 2 and plain.run_body.names == op.tensors)
 
@@ -61,13 +63,9 @@ def attach_pointwise(op: PointwiseOp) -> None:
     if has_short_way(op):
         made = functools.cache(lambda: short_ways(op))
         op.public = fast.public_of(op, lambda: made()[0])
-        if op.name in UNARY_OPERATORS:
-            setattr(TensorMethods, UNARY_OPERATORS[op.name], made()[0])
-        names = OPERATORS.get(op.name)
-        if names is not None:
-            setattr(TensorMethods, names[0], made()[0])
-            if names[1]:
-                setattr(TensorMethods, names[1], made()[1])
+        _attach_operators(op, made)
+    else:
+        _attach_operators(op, lambda: general_ways(op))
     if op.name in PRIVATE or op.name in FUNCTIONAL_ONLY:
         return
     if op.name not in NOT_METHODS:
@@ -78,6 +76,28 @@ def attach_pointwise(op: PointwiseOp) -> None:
         names = OPERATORS.get(op.name)
         if names is not None and names[2]:
             setattr(TensorMethods, names[2], inplace)
+
+
+def general_ways(op: PointwiseOp) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return the op by its general way, as an operator and as the swapped one."""
+
+    def forward(input: Any, *other: Any) -> Any:
+        return op.general((input, *other), ())
+
+    def swapped(input: Any, other: Any) -> Any:
+        return op.general((other, input), ())
+
+    return forward, swapped
+
+
+def _attach_operators(op: PointwiseOp, made: Callable[[], tuple[Any, Any]]) -> None:
+    if op.name in UNARY_OPERATORS:
+        setattr(TensorMethods, UNARY_OPERATORS[op.name], made()[0])
+    names = OPERATORS.get(op.name)
+    if names is not None:
+        setattr(TensorMethods, names[0], made()[0])
+        if names[1]:
+            setattr(TensorMethods, names[1], made()[1])
 
 
 def attach_structured() -> None:

@@ -44,7 +44,14 @@ from ..ops import (
 )
 from .attach import attach_all
 from .functions import attach_methods
-from .names import ALIASES, ALSO_FUNCTIONAL, CREATION, FUNCTIONAL_ONLY, NOT_FUNCTIONS, PRIVATE
+from .names import (
+    ALIASES,
+    ALSO_FUNCTIONAL,
+    CREATION,
+    FUNCTIONAL_ONLY,
+    NOT_FUNCTIONS,
+    PRIVATE,
+)
 
 CATALOGUE = (
     *(activation, arithmetic, bitwise, casting, comparison, copying, creation, einsum, embedding),

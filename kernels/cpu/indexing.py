@@ -98,35 +98,50 @@ def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: float)
     np.add.at(out, (slice(None),) * axis + (index,), src)
 
 
+def _index(places: Places) -> Any:
+    return tuple(slice(None) if place is None else place for place in places)
+
+
+def _explained(error: IndexError) -> IndexError:
+    return IndexError(str(error).replace("axis", "dimension"))
+
+
 @silent
 def take(x: Array, out: Array, places: Places) -> None:
     """Write x at places into out."""
-    np.copyto(out, x[tuple(slice(None) if place is None else place for place in places)])
+    try:
+        np.copyto(out, x[_index(places)])
+    except IndexError as error:
+        raise _explained(error) from None
 
 
 @silent
 def put(x: Array, out: Array, places: Places, accumulate: bool) -> None:
     """Write x at places of out, or add it there; x broadcasts."""
-    index = tuple(slice(None) if place is None else place for place in places)
-    if accumulate:
-        np.add.at(out, index, x)
-    else:
-        out[index] = x
+    try:
+        if accumulate:
+            np.add.at(out, _index(places), x)
+        else:
+            out[_index(places)] = x
+    except IndexError as error:
+        raise _explained(error) from None
 
 
 @silent
 def put_zeros(x: Array, out: Array, places: Places) -> None:
     """Write zeros into out, and add x at places: the adjoint of take."""
     out.fill(0)
-    np.add.at(out, tuple(slice(None) if place is None else place for place in places), x)
+    np.add.at(out, _index(places), x)
 
 
 @silent
 def replace(x: Array, src: Array, out: Array, places: Places, accumulate: bool) -> None:
     """Write x into out, then src at places of it, or add it there; src broadcasts."""
     np.copyto(out, x)
-    index = tuple(slice(None) if place is None else place for place in places)
-    if accumulate:
-        np.add.at(out, index, src)
-    else:
-        out[index] = src
+    try:
+        if accumulate:
+            np.add.at(out, _index(places), src)
+        else:
+            out[_index(places)] = src
+    except IndexError as error:
+        raise _explained(error) from None

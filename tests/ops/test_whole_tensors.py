@@ -1,0 +1,99 @@
+"""Functions that speak of whole tensors: equality, dtypes, indexing errors, casts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+
+
+def test_equal_compares_shape_and_elements() -> None:
+    a = fd.tensor([1.0, 2.0])
+    assert fd.equal(a, a.clone()) and not fd.equal(a, fd.tensor([1.0, 3.0]))
+    assert not a.equal(fd.tensor([[1.0, 2.0]]))
+    assert not fd.equal(fd.tensor(float("nan")), fd.tensor(float("nan")))
+
+
+def test_allclose_allows_rounding() -> None:
+    a = fd.tensor([1.0, float("nan")])
+    assert fd.allclose(a, a + 1e-7, equal_nan=True) and not a.allclose(a)
+    assert fd.allclose(fd.tensor([1, 2]), fd.tensor([1, 2]))
+
+
+def test_dtypes_of_pairs() -> None:
+    assert fd.promote_types(fd.uint8, fd.int8) is fd.int16
+    assert fd.result_type(fd.ones(2, dtype=fd.int32), 1.5) is fd.float32
+    assert fd.can_cast(fd.int64, fd.float32) and not fd.can_cast(fd.float32, fd.int64)
+
+
+def test_questions_about_a_tensor() -> None:
+    x = fd.ones(2, 3)
+    assert fd.is_tensor(x) and not fd.is_tensor([1])
+    assert fd.is_floating_point(x) and fd.numel(x) == 6
+    assert x.T.shape == (3, 2) and x.mT.shape == (3, 2)
+    assert x.cpu() is x
+
+
+def test_new_tensors_take_after_an_old_one() -> None:
+    x = fd.ones(2, dtype=fd.float64)
+    assert x.new_zeros(3).dtype is fd.float64 and x.new_ones((2, 2)).shape == (2, 2)
+    assert x.new_full((2,), 7).tolist() == [7.0, 7.0] and x.new_empty(1).dtype is fd.float64
+    assert x.new_tensor([1, 2]).dtype is fd.float64
+    assert x.new_zeros(1, dtype=fd.int32).dtype is fd.int32
+
+
+def test_iteration_and_unpacking_give_rows() -> None:
+    a, b = fd.tensor([[1, 2], [3, 4]])
+    assert a.tolist() == [1, 2] and b.tolist() == [3, 4]
+    assert [int(i) for i in fd.arange(3)] == [0, 1, 2]
+
+
+def test_an_integer_tensor_without_axes_indexes_as_a_number() -> None:
+    x = fd.arange(6).view(2, 3)
+    assert x[fd.tensor(1)].tolist() == [3, 4, 5] and x[fd.tensor(1), 2].item() == 5
+    assert [10, 20][fd.tensor(1)] == 20
+
+
+def test_bools_index_as_masks_without_axes() -> None:
+    x = fd.arange(2)
+    assert x[True].shape == (1, 2) and x[False].shape == (0, 2)
+
+
+WRONG: list[tuple[Callable[[fd.Tensor], Any], type[Exception], str]] = [
+    (lambda x: x[5], IndexError, "index 5 is out of bounds for dimension 0 with size 2"),
+    (lambda x: x[:, -4], IndexError, "index -4 is out of bounds for dimension 1 with size 3"),
+    (lambda x: x[0, 0, 0], IndexError, "too many indices for tensor of dimension 2"),
+    (lambda x: x[0, 0][0], IndexError, "invalid index of a 0-dim tensor."),
+    (lambda x: x[::-1], ValueError, "step must be greater than zero"),
+    (lambda x: x[1.5], IndexError, "only integers, slices (`:`), ellipsis (`...`), None"),
+    (lambda x: x[fd.ones(2)], IndexError, "tensors used as indices must be long, int, byte"),
+    (lambda x: x[fd.tensor([3])], IndexError, "index 3 is out of bounds for dimension 0 with"),
+    (lambda x: x.gather(1, fd.tensor([[9]])), IndexError, "index 9 is out of bounds for dimension"),
+    (lambda x: x.sum(2), IndexError, "Dimension out of range (expected to be in range of [-2, 1]"),
+    (lambda x: x.sum((0, 0)), RuntimeError, "dim 0 appears multiple times in the list of dims"),
+    (lambda x: x.to(fd.int64).mean(), RuntimeError, "mean(): could not infer output dtype."),
+    (lambda x: x[:0].max(), RuntimeError, "max(): Expected reduction dim to be specified for"),
+    (lambda x: x[:0].amax(0), IndexError, "amax(): Expected reduction dim 0 to have non-zero"),
+    (lambda x: x @ x, RuntimeError, "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)"),
+    (lambda x: fd.cat([x, fd.ones(2)]), RuntimeError, "Tensors must have same number of"),
+    (lambda x: fd.cat([x, fd.ones(2, 2)]), RuntimeError, "Sizes of tensors must match except in"),
+    (lambda x: x.view(4), RuntimeError, "shape '[4]' is invalid for input of size 6"),
+    (lambda x: x.clamp(), RuntimeError, "torch.clamp: At least one of 'min' or 'max' must not be"),
+    (lambda x: fd.div(x, 0, rounding_mode="up"), RuntimeError, "div expected rounding_mode to be"),
+    (lambda x: fd.tensor([1]) // 0, RuntimeError, "ZeroDivisionError"),
+    (lambda x: fd.tensor([2]) ** -1, RuntimeError, "Integers to negative integer powers are not"),
+    (lambda x: x.topk(9), IndexError, "selected index k out of range"),
+    (lambda x: x + fd.ones(4), RuntimeError, "The size of tensor a (3) must match the size of"),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), WRONG, ids=[row[2][:30] for row in WRONG])
+def test_errors_begin_as_pytorch_s(
+    call: Callable[[fd.Tensor], Any], kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        call(fd.arange(6, dtype=fd.float32).view(2, 3))
+    assert str(caught.value).startswith(text)
