@@ -30,6 +30,7 @@ _blas.choose_core()
 from .core.device import Device as device
 from .core.dtypes import bool_ as bool
 from .core.dtypes import float16, float32, float64, int8, int16, int32, int64, uint8
+from .core.generator import Generator, default_generator, initial_seed, manual_seed, seed
 from .dispatch.promotion import get_default_dtype, set_default_dtype
 from .graph.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .namespace.load import NAMES as _NAMES
@@ -42,9 +43,11 @@ long, int, short = int64, int32, int16
 
 _ROOMS = frozenset({"autograd", "data", "distributed", "futures", "info", "nn", "optim", "testing"})
 __all__ = [
+    "Generator",
     "Size",
     "Tensor",
     "bool",
+    "default_generator",
     "device",
     "double",
     "enable_grad",
@@ -54,6 +57,7 @@ __all__ = [
     "float64",
     "get_default_dtype",
     "half",
+    "initial_seed",
     "int",
     "int8",
     "int16",
@@ -61,7 +65,9 @@ __all__ = [
     "int64",
     "is_grad_enabled",
     "long",
+    "manual_seed",
     "no_grad",
+    "seed",
     "set_default_dtype",
     "set_grad_enabled",
     "set_printoptions",

@@ -42,7 +42,7 @@ tanhshrink = _ops["tanhshrink"]
 
 def _activate(name: str, input: Tensor, inplace: bool, *numbers: Any) -> Tensor:
     if not inplace:
-        return _ops[name](input, **_named(name, numbers))  # type: ignore[no-any-return]
+        return _ops[name](input, **_named(name, numbers))
     # Computed from a copy: what a gradient asks for must outlive the change.
     return input.copy_(_ops[name](input.clone(), **_named(name, numbers)))
 
@@ -151,14 +151,14 @@ def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
     """Return exp(input) divided by its sum along dim."""
-    return _ops["softmax"](input, _softmax_dim(input, dim), dtype)  # type: ignore[no-any-return]
+    return _ops["softmax"](input, _softmax_dim(input, dim), dtype)
 
 
 def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
     """Return log(softmax(input)) along dim, without overflow."""
-    return _ops["log_softmax"](input, _softmax_dim(input, dim), dtype)  # type: ignore[no-any-return]
+    return _ops["log_softmax"](input, _softmax_dim(input, dim), dtype)
 
 
 def softmin(

@@ -1,0 +1,207 @@
+"""Modules that hold modules: in a row, in a list, by name."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from itertools import groupby
+from operator import index
+from typing import Any, Self, overload
+
+from .module import Module, describe
+
+
+class _Numbered(Module):
+    """Children named "0", "1" ... in order."""
+
+    def _name_of(self, number: int) -> str:
+        n = len(self._modules)
+        number = index(number)
+        if not -n <= number < n:
+            raise IndexError(f"index {number} is out of range: there are {n} modules")
+        return list(self._modules)[number]
+
+    def _put(self, modules: Iterable[Module]) -> None:
+        """Let these be the children from now on, numbered anew."""
+        self._modules.clear()
+        for number, module in enumerate(modules):
+            self.add_module(str(number), module)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self._modules.values())
+
+    def __contains__(self, module: object) -> bool:
+        return module in self._modules.values()
+
+    def append(self, module: Module) -> Self:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Self:
+        """Add modules at the end."""
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Module) -> Any:
+        """Put a module before the one at index."""
+        children = list(self)
+        children.insert(index, module)
+        self._put(children)
+        return self
+
+    def pop(self, key: int) -> Module:
+        """Take a module out and return it."""
+        children = list(self)
+        self._name_of(key)
+        module = children.pop(key)
+        self._put(children)
+        return module
+
+    def __delitem__(self, key: int | slice) -> None:
+        children = list(self)
+        if not isinstance(key, slice):
+            self._name_of(key)
+        del children[key]
+        self._put(children)
+
+
+class Sequential(_Numbered):
+    """Calls its modules one after the other, each on what the one before returned.
+
+    Made of modules, or of one OrderedDict of name -> module
+    """
+
+    def __init__(self, *modules: Any) -> None:
+        super().__init__()
+        if len(modules) == 1 and isinstance(modules[0], OrderedDict):
+            named = list(modules[0].items())
+        else:
+            named = [(str(number), module) for number, module in enumerate(modules)]
+        for name, module in named:
+            self.add_module(name, module)
+
+    def forward(self, input: Any) -> Any:
+        """Return what the last module makes of input."""
+        for module in self._modules.values():
+            input = module(input)
+        return input
+
+    @overload
+    def __getitem__(self, key: slice) -> Sequential: ...
+    @overload
+    def __getitem__(self, key: int) -> Module: ...
+    def __getitem__(self, key: int | slice) -> Module:
+        if isinstance(key, slice):
+            return self.__class__(OrderedDict(list(self._modules.items())[key]))
+        found: Module = self._modules[self._name_of(key)]
+        return found
+
+    def __setitem__(self, key: int, module: Module) -> None:
+        setattr(self, self._name_of(key), module)
+
+    def __add__(self, other: Sequential) -> Sequential:
+        if not isinstance(other, Sequential):
+            return NotImplemented
+        return Sequential(*self, *other)
+
+
+class ModuleList(_Numbered):
+    """A list of modules whose parameters are found; it has no forward."""
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    @overload
+    def __getitem__(self, key: slice) -> ModuleList: ...
+    @overload
+    def __getitem__(self, key: int) -> Module: ...
+    def __getitem__(self, key: int | slice) -> Module:
+        if isinstance(key, slice):
+            return self.__class__(list(self)[key])
+        found: Module = self._modules[self._name_of(key)]
+        return found
+
+    def __setitem__(self, key: int, module: Module) -> None:
+        setattr(self, self._name_of(key), module)
+
+    def __iadd__(self, modules: Iterable[Module]) -> Self:
+        return self.extend(modules)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
+
+    def __repr__(self) -> str:
+        # Equal neighbours share a line: a stack of layers would fill screens.
+        lines = []
+        first = 0
+        for text, group in groupby(map(repr, self)):
+            count = len(list(group))
+            last = first + count - 1
+            shown = text.replace("\n", "\n  ")
+            lines.append(
+                f"({first}): {shown}" if count == 1 else f"({first}-{last}): {count} x {shown}"
+            )
+            first = last + 1
+        return describe(self._get_name(), [], lines)
+
+
+class ModuleDict(Module):
+    """A dict of modules whose parameters are found, in order of insertion; it has no forward."""
+
+    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, key: str) -> Module:
+        found: Module = self._modules[key]
+        return found
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        del self._modules[key]
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._modules
+
+    def keys(self) -> KeysView[str]:
+        """Return the names."""
+        return self._modules.keys()
+
+    def values(self) -> ValuesView[Module]:
+        """Return the modules."""
+        return self._modules.values()
+
+    def items(self) -> ItemsView[str, Module]:
+        """Return names and modules."""
+        return self._modules.items()
+
+    def pop(self, key: str) -> Module:
+        """Take a module out and return it."""
+        module = self[key]
+        del self[key]
+        return module
+
+    def clear(self) -> None:
+        """Take all modules out."""
+        self._modules.clear()
+
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+        """Add modules by name; those of names that are there are replaced."""
+        for name, module in dict(modules).items():
+            self[name] = module

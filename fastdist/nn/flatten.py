@@ -1,0 +1,42 @@
+"""Modules that give a tensor another shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..tensor.tensor import Tensor
+from .module import Module
+
+
+class Flatten(Module):
+    """Makes one axis of those from start_dim to end_dim."""
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        self.start_dim = start_dim
+        self.end_dim = end_dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return input with these axes joined."""
+        return input.flatten(self.start_dim, self.end_dim)
+
+    def extra_repr(self) -> str:
+        """Return the axes."""
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Unflatten(Module):
+    """Gives one axis a shape of several."""
+
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
+        super().__init__()
+        self.dim = dim
+        self.unflattened_size = tuple(unflattened_size)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return input with that axis split."""
+        return input.unflatten(self.dim, self.unflattened_size)
+
+    def extra_repr(self) -> str:
+        """Return the axis and its shape."""
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

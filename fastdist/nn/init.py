@@ -1,0 +1,219 @@
+"""First values of parameters: each function fills its tensor in place and returns it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..core.errors import ShapeError
+from ..core.generator import Generator, default_generator_of
+from ..graph.modes import no_grad
+from ..tensor.tensor import Tensor
+
+# How much each nonlinearity shrinks a normal number, to be made up for by larger weights.
+_GAINS = {
+    "linear": 1.0,
+    "conv1d": 1.0,
+    "conv2d": 1.0,
+    "conv3d": 1.0,
+    "conv_transpose1d": 1.0,
+    "conv_transpose2d": 1.0,
+    "conv_transpose3d": 1.0,
+    "sigmoid": 1.0,
+    "tanh": 5.0 / 3.0,
+    "relu": math.sqrt(2.0),
+    "selu": 0.75,
+}
+
+Draw = Callable[[Sequence[int], "np.dtype[np.floating]"], np.ndarray]
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """Return the factor that keeps deviations alike through a nonlinearity; param is the negative
+    slope of leaky_relu.
+
+    Raises  ValueError for a name that is not known
+    """
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else float(param)
+        return math.sqrt(2.0 / (1.0 + slope * slope))
+    if nonlinearity not in _GAINS:
+        raise ValueError(
+            f"Unsupported nonlinearity {nonlinearity}; known: {', '.join(sorted(_GAINS))}, "
+            "leaky_relu"
+        )
+    return _GAINS[nonlinearity]
+
+
+def uniform_(
+    tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
+) -> Tensor:
+    """Fill with numbers drawn evenly from [a, b)."""
+    return _fill(tensor, _generator(tensor, generator).uniform, b - a, a)
+
+
+def normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
+) -> Tensor:
+    """Fill with normal numbers."""
+    return _fill(tensor, _generator(tensor, generator).normal, std, mean)
+
+
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Fill with normal numbers, drawn again where they lie outside of [a, b].
+
+    Raises  ValueError if no number can lie there
+    """
+    if not a < b or std <= 0.0:
+        raise ValueError(f"trunc_normal_: nothing lies in [{a}, {b}] at std {std}")
+    draw = _generator(tensor, generator).normal
+    drawn = mean + std * draw(tensor.shape, np.dtype(np.float64))
+    outside = (drawn < a) | (drawn > b)
+    while outside.any():
+        drawn[outside] = mean + std * draw((int(outside.sum()),), np.dtype(np.float64))
+        outside = (drawn < a) | (drawn > b)
+    return _write(tensor, drawn)
+
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """Fill with one number."""
+    with no_grad():
+        return tensor.fill_(val)
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """Fill with ones."""
+    return constant_(tensor, 1.0)
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Fill with zeros."""
+    return constant_(tensor, 0.0)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """Write the identity matrix.
+
+    Raises  ValueError for what is no matrix
+    """
+    if tensor.ndim != 2:
+        raise ValueError(f"eye_: only tensors with 2 dimensions are supported, got {tensor.shape}")
+    return _write(tensor, np.eye(*tensor.shape))
+
+
+def xavier_uniform_(
+    tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
+) -> Tensor:
+    """Fill evenly from +-gain * sqrt(6 / (fan_in + fan_out)).
+
+    Source  Glorot and Bengio 2010, "Understanding the difficulty of training deep feedforward
+            neural networks"
+    """
+    bound = math.sqrt(3.0) * _xavier_deviation(tensor, gain)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Fill with normal numbers of deviation gain * sqrt(2 / (fan_in + fan_out))."""
+    return normal_(tensor, 0.0, _xavier_deviation(tensor, gain), generator)
+
+
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0.0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
+    """Fill evenly from +-gain * sqrt(3 / fan); a is leaky_relu's negative slope.
+
+    Source  He et al. 2015, "Delving deep into rectifiers"
+    """
+    if 0 in tensor.shape:
+        return tensor
+    bound = math.sqrt(3.0) * _kaiming_deviation(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0.0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
+    """Fill with normal numbers of deviation gain / sqrt(fan); a is leaky_relu's negative slope."""
+    if 0 in tensor.shape:
+        return tensor
+    return normal_(tensor, 0.0, _kaiming_deviation(tensor, a, mode, nonlinearity), generator)
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Fill with gain times a matrix of orthonormal rows or columns; axes after the first count as
+    one.
+
+    Raises  ValueError for fewer than two axes
+    Source  Saxe et al. 2013, "Exact solutions to the nonlinear dynamics of learning"
+    """
+    if tensor.ndim < 2:
+        raise ValueError(f"orthogonal_: needs 2 or more dimensions, got {tensor.shape}")
+    rows = tensor.shape[0]
+    columns = tensor.numel() // max(rows, 1)
+    draw = _generator(tensor, generator).normal
+    drawn = draw((max(rows, columns), min(rows, columns)), np.dtype(np.float64))
+    q, r = np.linalg.qr(drawn)
+    # The signs make the result evenly distributed, and the same for every LAPACK.
+    q *= np.where(np.diagonal(r) < 0.0, -1.0, 1.0)
+    return _write(tensor, gain * (q if rows >= columns else q.T).reshape(tensor.shape))
+
+
+def fans(tensor: Tensor) -> tuple[int, int]:
+    """Return how many inputs each output of a weight has, and how many outputs each input.
+
+    Raises  ShapeError for fewer than two axes
+    """
+    if tensor.ndim < 2:
+        raise ShapeError(
+            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions, "
+            f"got {tensor.shape}"
+        )
+    field = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+def _xavier_deviation(tensor: Tensor, gain: float) -> float:
+    return gain * math.sqrt(2.0 / sum(fans(tensor)))
+
+
+def _kaiming_deviation(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    modes = ("fan_in", "fan_out")
+    if mode.lower() not in modes:
+        raise ValueError(f"Mode {mode} not supported, please use one of {list(modes)}")
+    fan = fans(tensor)[modes.index(mode.lower())]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+def _generator(tensor: Tensor, generator: Generator | None) -> Generator:
+    return default_generator_of(tensor.device) if generator is None else generator
+
+
+def _fill(tensor: Tensor, draw: Draw, factor: float, offset: float) -> Tensor:
+    # Drawn here for every device: a stream is the same wherever the tensor lies.
+    drawn = draw(tensor.shape, tensor.dtype.numpy)
+    drawn *= np.asarray(factor, drawn.dtype)
+    drawn += np.asarray(offset, drawn.dtype)
+    return _write(tensor, drawn)
+
+
+def _write(tensor: Tensor, values: np.ndarray) -> Tensor:
+    with no_grad():
+        return tensor.copy_(values)

@@ -1,0 +1,220 @@
+"""Module, the class that models are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from ..core.device import Device
+from ..core.dtypes import DType, float16, float32, float64
+from ..graph.modes import no_grad
+from ..graph.node import RemovableHandle
+from ..tensor.tensor import Tensor
+from .module_hooks import Hook, Hooks, add_hook, call_with_hooks
+from .state_dict import StateDict
+
+
+def _no_forward(self: Module, *args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError(
+        f'Module [{type(self).__name__}] is missing the required "forward" function'
+    )
+
+
+class Module(StateDict):
+    """A function with parameters. Subclasses assign parameters and other modules as attributes in
+    `__init__`, after super().__init__(), and define forward; calling the module runs it.
+
+    Thread  any number may call a module at once; change it (parameters, mode, hooks) from one
+    """
+
+    _forward_hooks: Hooks
+    _forward_pre_hooks: Hooks
+    # Typed so, because each module's forward has parameters of its own.
+    forward: Callable[..., Any] = _no_forward
+
+    def __init__(self) -> None:
+        super().__init__()
+        object.__setattr__(self, "_forward_hooks", {})
+        object.__setattr__(self, "_forward_pre_hooks", {})
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._forward_hooks or self._forward_pre_hooks:
+            return call_with_hooks(self, args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call hook(module, args) before forward; what it returns takes the arguments' place.
+
+        Note    with_kwargs: hook(module, args, kwargs), which returns None or both
+        """
+        return add_hook(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend=prepend)
+
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:
+        """Call hook(module, args, output) after forward; what it returns takes the output's place.
+
+        Note    with_kwargs: hook(module, args, kwargs, output); always_call: also when forward
+                raised, with None for the output
+        """
+        entry = Hook(hook, with_kwargs, always_call)
+        return add_hook(self._forward_hooks, entry, prepend=prepend)
+
+    def train(self, mode: bool = True) -> Self:
+        """Put this module and all below it into training mode, or out of it.
+
+        Raises  ValueError for what is no bool
+        """
+        if not isinstance(mode, bool):
+            raise ValueError(f"training mode is expected to be boolean, got {mode!r}")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self) -> Self:
+        """Put this module and all below it into evaluation mode."""
+        return self.train(False)
+
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
+        """Call fn on every module, children before their parents."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Ask for gradients of all parameters, or no longer."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or write zeros into them."""
+        for parameter in self.parameters():
+            clear_grad(parameter, set_to_none=set_to_none)
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Move this module's tensors to a device, or convert its floating ones to a dtype.
+
+        Called as to(device), to(dtype), to(device, dtype) or to(tensor)
+
+        Raises  TypeError for a dtype that is not floating
+        """
+        device, dtype = _parse_to(*args, **kwargs)
+
+        def convert(tensor: Tensor) -> Tensor:
+            wanted = dtype if tensor.is_floating_point() else None
+            return tensor.to(dtype=wanted, device=device)
+
+        return self._apply(convert)
+
+    def float(self) -> Self:
+        """Convert floating parameters and buffers to float32."""
+        return self.to(float32)
+
+    def double(self) -> Self:
+        """Convert floating parameters and buffers to float64."""
+        return self.to(float64)
+
+    def half(self) -> Self:
+        """Convert floating parameters and buffers to float16."""
+        return self.to(float16)
+
+    def type(self, dst_type: DType) -> Self:
+        """Convert all parameters and buffers to a dtype."""
+        return self._apply(lambda tensor: tensor.to(dst_type))
+
+    def cpu(self) -> Self:
+        """Move this module's tensors to main memory."""
+        return self.to("cpu")
+
+    def cuda(self, device: int | str | Device | None = None) -> Self:
+        """Move this module's tensors to an NVIDIA GPU, the first unless told otherwise."""
+        if isinstance(device, int):
+            device = f"cuda:{device}"
+        return self.to("cuda:0" if device is None else device)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
+        with no_grad():
+            # Each parameter once, even if two modules share it: the second time would undo nothing,
+            # but it costs a conversion.
+            for parameter in self.parameters():
+                grad = parameter.grad
+                parameter.grad = None
+                parameter.data = fn(parameter)
+                if grad is not None:
+                    parameter.grad = fn(grad)
+            for module in self.modules():
+                for name, buffer in module._buffers.items():
+                    if buffer is not None:
+                        module._buffers[name] = fn(buffer)
+        return self
+
+    def _get_name(self) -> str:
+        return self.__class__.__name__
+
+    def extra_repr(self) -> str:
+        """Return what stands between the parentheses of this module's repr; to be overridden."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        children = [f"({name}): {_indented(repr(m))}" for name, m in self._modules.items()]
+        return describe(self._get_name(), extra.split("\n") if extra else [], children)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+def describe(name: str, extra: list[str], children: list[str]) -> str:
+    """Return a module's repr: one line if it has no children, else a line for each part."""
+    if not children and len(extra) <= 1:
+        return f"{name}({''.join(extra)})"
+    return "\n".join([f"{name}(", *[f"  {line}" for line in (*extra, *children)], ")"])
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n  ")
+
+
+def clear_grad(tensor: Tensor, *, set_to_none: bool) -> None:
+    """Forget a tensor's gradient, or write zeros into it, outside of any graph."""
+    grad = tensor.grad
+    if grad is None:
+        return
+    if set_to_none:
+        tensor.grad = None
+    elif grad.grad_fn is not None:
+        tensor.grad = grad.detach().zero_()
+    else:
+        with no_grad():
+            grad.zero_()
+
+
+def _parse_to(
+    *args: Any,
+    device: Any = None,
+    dtype: DType | None = None,
+    non_blocking: bool = False,
+) -> tuple[Device | None, DType | None]:
+    for value in args:
+        if isinstance(value, Tensor):
+            device, dtype = value.device, value.dtype
+        elif isinstance(value, DType):
+            dtype = value
+        elif value is not None and not isinstance(value, bool):
+            device = value
+    if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+        raise TypeError(
+            "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+            f"dtype={dtype!r}; convert a buffer of integers by itself"
+        )
+    return (None if device is None else Device(device)), dtype

@@ -1,0 +1,272 @@
+"""What a Module is made of: parameters, buffers and children by name, and walks over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..tensor.parameter import Parameter
+from ..tensor.tensor import Tensor
+
+# A Module. This file stands below module.py and cannot name it.
+Child = Any
+
+
+class ModuleTree:
+    """Attributes that are parameters, buffers or modules are found by the walks below; any other
+    attribute is an ordinary one.
+
+    Thread  a module is changed by one thread at a time; any number may read and call it
+    """
+
+    training: bool
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Child]
+    _non_persistent_buffers_set: set[str]
+
+    def __init__(self) -> None:
+        put = object.__setattr__
+        put(self, "training", True)
+        put(self, "_parameters", {})
+        put(self, "_buffers", {})
+        put(self, "_modules", {})
+        put(self, "_non_persistent_buffers_set", set())
+
+    def __getattr__(self, name: str) -> Any:
+        # Called only when there is no ordinary attribute of that name.
+        state = self.__dict__
+        for kind in ("_parameters", "_buffers", "_modules"):
+            found = state.get(kind)
+            if found is not None and name in found:
+                return found[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Parameter):
+            self._forget(name, "parameters", keep="_parameters")
+            self.register_parameter(name, value)
+            return
+        if isinstance(value, ModuleTree):
+            self._forget(name, "module", keep="_modules")
+            self._modules[name] = value
+            return
+        state = self.__dict__
+        if name in state.get("_parameters", ()):
+            _require_none(value, f"as parameter '{name}' (fastdist.nn.Parameter or None expected)")
+            self._parameters[name] = None
+        elif name in state.get("_modules", ()):
+            _require_none(value, f"as child module '{name}' (fastdist.nn.Module or None expected)")
+            self._modules[name] = None
+        elif name in state.get("_buffers", ()):
+            if not isinstance(value, Tensor):
+                _require_none(value, f"as buffer '{name}' (fastdist.Tensor or None expected)")
+            self._buffers[name] = value
+        else:
+            object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        for kind in (self._parameters, self._buffers, self._modules):
+            if name in kind:
+                del kind[name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        names = {*super().__dir__(), *self._parameters, *self._buffers, *self._modules}
+        return sorted(name for name in names if not name[:1].isdigit())
+
+    def _forget(self, name: str, what: str, keep: str) -> None:
+        state = self.__dict__
+        if keep not in state:
+            raise AttributeError(f"cannot assign {what} before Module.__init__() call")
+        state.pop(name, None)
+        for kind in ("_parameters", "_buffers", "_modules"):
+            if kind != keep:
+                state[kind].pop(name, None)
+        self._non_persistent_buffers_set.discard(name)
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter, or None to keep its place.
+
+        Raises  KeyError for a name that is taken or has a dot; TypeError, ValueError for what is no
+                leaf Parameter
+        """
+        self._require_name(name, "parameter", "_parameters")
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot assign '{type(param).__name__}' object to parameter '{name}' "
+                "(fastdist.nn.Parameter or None required)"
+            )
+        if param is not None and param.grad_fn is not None:
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. A parameter is a leaf: "
+                "compute the value in forward() from parameters instead."
+            )
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that is no parameter but moves, and unless told otherwise is saved, with
+        the module.
+
+        Raises  KeyError for a name that is taken or has a dot, TypeError for what is no Tensor
+        """
+        self._require_name(name, "buffer", "_buffers")
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' "
+                "(fastdist.Tensor or None required)"
+            )
+        self._buffers[name] = tensor
+        if persistent:
+            self._non_persistent_buffers_set.discard(name)
+        else:
+            self._non_persistent_buffers_set.add(name)
+
+    def add_module(self, name: str, module: Child) -> None:
+        """Add a child module, or None to keep its place.
+
+        Raises  KeyError for a name that is taken or has a dot, TypeError for what is no Module
+        """
+        if module is not None and not isinstance(module, ModuleTree):
+            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+        self._require_name(name, "module", "_modules")
+        self._modules[name] = module
+
+    register_module = add_module
+
+    def _require_name(self, name: str, kind: str, registry: str) -> None:
+        if registry not in self.__dict__:
+            raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
+        if "." in name:
+            raise KeyError(f'{kind} name can\'t contain "."; got {name!r}')
+        if not name:
+            raise KeyError(f'{kind} name can\'t be empty string ""')
+        if hasattr(self, name) and name not in self.__dict__[registry]:
+            raise KeyError(f"attribute '{name}' already exists")
+
+    def named_children(self) -> Iterator[tuple[str, Child]]:
+        """Yield name and module of each child, each module once."""
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self) -> Iterator[Child]:
+        """Yield each child once."""
+        for _, module in self.named_children():
+            yield module
+
+    def named_modules(
+        self, memo: set[Child] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Child]]:
+        """Yield path and module of this module and all below it, parents first."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                path = f"{prefix}.{name}" if prefix else name
+                yield from module.named_modules(memo, path, remove_duplicate)
+
+    def modules(self) -> Iterator[Child]:
+        """Yield this module and all below it, each once."""
+        for _, module in self.named_modules():
+            yield module
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Yield path and parameter of this module and, if recurse, of all below it."""
+        return self._members(lambda m: m._parameters, prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Yield the parameters, each once."""
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Yield path and buffer of this module and, if recurse, of all below it."""
+        return self._members(lambda m: m._buffers, prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Yield the buffers, each once."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def _members(
+        self,
+        of: Callable[[Child], dict[str, Any]],
+        prefix: str,
+        recurse: bool,
+        remove_duplicate: bool,
+    ) -> Iterator[tuple[str, Any]]:
+        seen = set()
+        modules = (
+            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+            if recurse
+            else iter([(prefix, self)])
+        )
+        for path, module in modules:
+            for name, member in of(module).items():
+                if member is None or member in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(member)
+                yield (f"{path}.{name}" if path else name), member
+
+    def get_submodule(self, target: str) -> Child:
+        """Return the module at a dotted path; "" is this one.
+
+        Raises  AttributeError naming the module at which the path ends
+        """
+        module: Child = self
+        for name in target.split(".") if target else ():
+            if not hasattr(module, name):
+                raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+            module = getattr(module, name)
+            if not isinstance(module, ModuleTree):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """Return the parameter at a dotted path.
+
+        Raises  AttributeError if there is none
+        """
+        found = self._at(target)
+        if not isinstance(found, Parameter):
+            raise AttributeError(f"`{target}` is not an nn.Parameter")
+        return found
+
+    def get_buffer(self, target: str) -> Tensor:
+        """Return the buffer at a dotted path.
+
+        Raises  AttributeError if there is none
+        """
+        path, _, name = target.rpartition(".")
+        found: Tensor = self._at(target)
+        if name not in self.get_submodule(path)._buffers:
+            raise AttributeError(f"`{name}` is not a buffer")
+        return found
+
+    def _at(self, target: str) -> Any:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+        return getattr(module, name)
+
+
+def _require_none(value: object, place: str) -> None:
+    if value is not None:
+        raise TypeError(f"cannot assign '{type(value).__name__}' {place}")

@@ -1,0 +1,37 @@
+"""Parameters as one vector, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...core.errors import ShapeError
+from ...graph.modes import no_grad
+from ...ops.joining import cat
+from ...tensor.tensor import Tensor
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """Return all elements one behind the other; gradients flow through.
+
+    Raises  DeviceError if they live on several devices
+    """
+    return cat([parameter.reshape(-1) for parameter in parameters])
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Write the vector's elements into the parameters, outside of any graph.
+
+    Raises  ShapeError if the numbers of elements differ
+    """
+    parameters = list(parameters)
+    count = sum(parameter.numel() for parameter in parameters)
+    if count != vec.numel():
+        raise ShapeError(
+            f"vector_to_parameters: vec has {vec.numel()} elements, the parameters have {count}"
+        )
+    first = 0
+    with no_grad():
+        for parameter in parameters:
+            last = first + parameter.numel()
+            parameter.copy_(vec[first:last].reshape(parameter.shape))
+            first = last

@@ -1,0 +1,106 @@
+"""First values: bounds, deviations, reproducibility."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import fastdist
+from fastdist import Tensor
+from fastdist.core.generator import Generator
+from fastdist.nn import init
+
+SHAPE = (60, 90)
+
+
+def values(fill: Callable[[Tensor], Tensor], shape: tuple[int, ...] = SHAPE) -> np.ndarray:
+    tensor = fastdist.empty(shape, requires_grad=True)
+    assert fill(tensor) is tensor
+    assert tensor.grad_fn is None
+    return tensor.detach().numpy()
+
+
+@pytest.mark.parametrize(
+    ("fill", "bound"),
+    [
+        (lambda t: init.uniform_(t, -2.0, 2.0), 2.0),
+        (init.xavier_uniform_, math.sqrt(6 / 150)),
+        (lambda t: init.xavier_uniform_(t, gain=3.0), 3 * math.sqrt(6 / 150)),
+        (init.kaiming_uniform_, math.sqrt(6 / 90)),
+        (lambda t: init.kaiming_uniform_(t, a=math.sqrt(5)), math.sqrt(1 / 90)),
+        (lambda t: init.kaiming_uniform_(t, mode="fan_out", nonlinearity="relu"), math.sqrt(0.1)),
+    ],
+)
+def test_even_values_fill_their_bounds(fill: Callable[[Tensor], Tensor], bound: float) -> None:
+    drawn = values(fill)
+    assert 0.99 * bound < np.abs(drawn).max() <= bound
+    assert drawn.std() == pytest.approx(bound / math.sqrt(3), rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("fill", "deviation"),
+    [
+        (lambda t: init.normal_(t, 0.0, 3.0), 3.0),
+        (init.xavier_normal_, math.sqrt(2 / 150)),
+        (init.kaiming_normal_, math.sqrt(2 / 90)),
+        (lambda t: init.kaiming_normal_(t, nonlinearity="tanh"), 5 / 3 / math.sqrt(90)),
+    ],
+)
+def test_normal_values_have_their_deviation(
+    fill: Callable[[Tensor], Tensor], deviation: float
+) -> None:
+    drawn = values(fill)
+    assert drawn.std() == pytest.approx(deviation, rel=0.04)
+    assert abs(drawn.mean()) < 0.06 * deviation
+
+
+def test_truncated_normal_values_stay_inside() -> None:
+    drawn = values(lambda t: init.trunc_normal_(t, 0.0, 1.0, -1.0, 0.5))
+    assert drawn.min() >= -1.0
+    assert drawn.max() <= 0.5
+
+
+def test_constants_and_the_identity() -> None:
+    assert (values(lambda t: init.constant_(t, 4.0)) == 4.0).all()
+    assert (values(init.ones_) == 1.0).all()
+    assert (values(init.zeros_) == 0.0).all()
+    assert values(init.eye_, (2, 3)).tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+
+
+@pytest.mark.parametrize("shape", [(4, 7), (7, 4), (5, 5)])
+def test_orthogonal_rows_or_columns(shape: tuple[int, int]) -> None:
+    drawn = values(init.orthogonal_, shape)
+    product = drawn @ drawn.T if shape[0] <= shape[1] else drawn.T @ drawn
+    assert product == pytest.approx(np.eye(min(shape)), abs=1e-5)
+
+
+def test_a_generator_of_its_own_decides_alone() -> None:
+    first = values(lambda t: init.uniform_(t, generator=Generator().manual_seed(7)))
+    fastdist.manual_seed(1)
+    second = values(lambda t: init.uniform_(t, generator=Generator().manual_seed(7)))
+    assert (first == second).all()
+
+
+def test_filling_counts_as_a_change_in_place() -> None:
+    tensor = fastdist.empty(2, 2)
+    version = tensor._version
+    assert init.zeros_(tensor)._version == version + 1
+
+
+def test_fans_count_the_field_of_a_convolution() -> None:
+    assert init.fans(fastdist.empty(8, 3, 5, 5)) == (75, 200)
+
+
+def test_what_has_no_fans_is_refused() -> None:
+    with pytest.raises(ValueError, match="Fan in and fan out can not be computed"):
+        init.xavier_uniform_(fastdist.empty(3))
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(ValueError, match="Unsupported nonlinearity sine"):
+        init.calculate_gain("sine")
+    with pytest.raises(ValueError, match="Mode fan_up not supported"):
+        init.kaiming_normal_(fastdist.empty(2, 2), mode="fan_up")

@@ -1,0 +1,104 @@
+"""State dicts: keys, what is shared, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fastdist
+from fastdist import nn
+
+
+def model() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1, bias=False))
+
+
+def test_keys_are_paths() -> None:
+    assert list(model().state_dict()) == ["0.weight", "0.bias", "2.weight"]
+
+
+def test_entries_share_memory_and_stand_outside_of_the_graph() -> None:
+    layer = nn.Linear(2, 1)
+    entry = layer.state_dict()["weight"]
+    assert not entry.requires_grad
+    with fastdist.no_grad():
+        layer.weight.fill_(5.0)
+    assert entry.tolist() == [[5.0, 5.0]]
+
+
+def test_keep_vars_returns_the_parameters_themselves() -> None:
+    layer = nn.Linear(2, 1)
+    assert layer.state_dict(keep_vars=True)["weight"] is layer.weight
+
+
+def test_buffers_are_saved_unless_they_are_not_persistent() -> None:
+    module = nn.Module()
+    module.register_buffer("kept", fastdist.zeros(1))
+    module.register_buffer("left", fastdist.zeros(1), persistent=False)
+    assert list(module.state_dict()) == ["kept"]
+
+
+def test_loading_makes_two_models_equal() -> None:
+    first, second = model(), model()
+    x = fastdist.ones(4, 2)
+    result = second.load_state_dict(first.state_dict())
+    assert repr(result) == "<All keys matched successfully>"
+    assert second(x).tolist() == first(x).tolist()
+
+
+def test_loading_keeps_the_parameters_and_counts_as_a_change() -> None:
+    layer = nn.Linear(2, 1)
+    weight, version = layer.weight, layer.weight._version
+    layer.load_state_dict(nn.Linear(2, 1).state_dict())
+    assert layer.weight is weight
+    assert weight._version == version + 1
+
+
+def test_assign_puts_the_given_tensors_in_place() -> None:
+    layer = nn.Linear(2, 1)
+    weight = fastdist.ones(1, 2, dtype=fastdist.float64)
+    layer.load_state_dict({"weight": weight, "bias": fastdist.ones(1)}, assign=True)
+    assert isinstance(layer.weight, nn.Parameter)
+    assert layer.weight.dtype is fastdist.float64
+    assert layer.weight.requires_grad
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        nn.Linear(2, 3).load_state_dict({"weight": fastdist.ones(2, 2), "x": fastdist.ones(1)})
+    assert str(caught.value) == (
+        "Error(s) in loading state_dict for Linear:\n"
+        '\tMissing key(s) in state_dict: "bias". \n'
+        '\tUnexpected key(s) in state_dict: "x". \n'
+        "\tsize mismatch for weight: copying a param with shape fastdist.Size([2, 2]) from "
+        "checkpoint, the shape in current model is fastdist.Size([3, 2])."
+    )
+
+
+def test_without_strict_mismatched_keys_are_returned() -> None:
+    result = nn.Linear(2, 3).load_state_dict({"x": fastdist.ones(1)}, strict=False)
+    assert result.missing_keys == ["weight", "bias"]
+    assert result.unexpected_keys == ["x"]
+
+
+def test_what_is_no_mapping_is_refused() -> None:
+    with pytest.raises(TypeError, match="Expected state_dict to be dict-like"):
+        nn.Linear(1, 1).load_state_dict([1])  # type: ignore[arg-type]
+
+
+def test_extra_state_is_saved_and_comes_back() -> None:
+    class Counting(nn.Module):
+        count = 0
+
+        def get_extra_state(self) -> Any:
+            return {"count": self.count}
+
+        def set_extra_state(self, state: Any) -> None:
+            self.count = state["count"]
+
+    first, second = nn.Sequential(Counting()), nn.Sequential(Counting())
+    first[0].count = 3
+    assert list(first.state_dict()) == ["0._extra_state"]
+    second.load_state_dict(first.state_dict())
+    assert second[0].count == 3

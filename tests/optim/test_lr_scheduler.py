@@ -1,0 +1,124 @@
+"""Learning rates by epoch, against numbers made with PyTorch 2.13."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import fastdist
+from fastdist import optim
+from fastdist.optim import lr_scheduler
+
+
+def optimizer(lr: float = 1.0) -> optim.SGD:
+    return optim.SGD([fastdist.zeros(1, requires_grad=True)], lr=lr)
+
+
+def rates(make: Callable[[optim.Optimizer], lr_scheduler.LRScheduler], epochs: int) -> list[float]:
+    changed = optimizer()
+    scheduler = make(changed)
+    found = []
+    for _ in range(epochs):
+        assert scheduler.get_last_lr() == [changed.param_groups[0]["lr"]]
+        found += scheduler.get_last_lr()
+        scheduler.step()
+    return found
+
+
+def sequential(changed: optim.Optimizer) -> lr_scheduler.SequentialLR:
+    first = lr_scheduler.LinearLR(changed, 0.1, 1.0, 3)
+    return lr_scheduler.SequentialLR(
+        changed, [first, lr_scheduler.ExponentialLR(changed, 0.5)], milestones=[4]
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda o: lr_scheduler.StepLR(o, 3, 0.5), [1, 1, 1, 0.5, 0.5, 0.5, 0.25]),
+        (lambda o: lr_scheduler.MultiStepLR(o, [2, 2, 5]), [1, 1, 0.01, 0.01, 0.01, 0.001]),
+        (lambda o: lr_scheduler.LambdaLR(o, lambda e: 1 / (e + 1)), [1, 0.5, 1 / 3, 0.25]),
+        (lambda o: lr_scheduler.MultiplicativeLR(o, lambda e: 0.9), [1, 0.9, 0.81, 0.729]),
+        (lambda o: lr_scheduler.ExponentialLR(o, 0.9), [1, 0.9, 0.81, 0.729]),
+        (lambda o: lr_scheduler.ConstantLR(o, 0.5, 2), [0.5, 0.5, 1, 1]),
+        (lambda o: lr_scheduler.LinearLR(o, 0.5, 0.1, 4), [0.5, 0.4, 0.3, 0.2, 0.1, 0.1]),
+        (lambda o: lr_scheduler.PolynomialLR(o, 2, 2.0), [1, 0.25, 0, 0]),
+        (
+            lambda o: lr_scheduler.CosineAnnealingLR(o, 4, 0.01),
+            [1, 0.855017856687, 0.505, 0.154982143313, 0.01, 0.154982143313, 0.505],
+        ),
+        (
+            lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 3, 2, 0.01),
+            [1, 0.7525, 0.2575, 1, 0.933682574873, 0.7525, 0.505, 0.2575, 0.076317425127, 1],
+        ),
+        (sequential, [0.1, 0.4, 0.7, 1, 1, 0.5, 0.25]),
+    ],
+)
+def test_rates_are_pytorchs(
+    make: Callable[[optim.Optimizer], lr_scheduler.LRScheduler], expected: list[float]
+) -> None:
+    assert rates(make, len(expected)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_each_group_has_a_rate_of_its_own() -> None:
+    changed = optim.SGD(
+        [{"params": fastdist.zeros(1)}, {"params": fastdist.zeros(1), "lr": 0.1}], lr=1.0
+    )
+    scheduler = lr_scheduler.LambdaLR(changed, [lambda e: 1.0, lambda e: 0.5**e])
+    scheduler.step()
+    assert scheduler.get_last_lr() == [1.0, 0.05]
+    with pytest.raises(ValueError, match="Expected 2 lr_lambdas, but got 1"):
+        lr_scheduler.LambdaLR(changed, [lambda e: 1.0])
+
+
+def test_a_rate_that_the_user_changed_is_gone_on_from() -> None:
+    changed = optimizer()
+    scheduler = lr_scheduler.ExponentialLR(changed, 0.5)
+    changed.param_groups[0]["lr"] = 8.0
+    scheduler.step()
+    assert scheduler.get_last_lr() == [4.0]
+
+
+@pytest.mark.parametrize("make", [lambda o: lr_scheduler.StepLR(o, 2), sequential])
+def test_a_state_dict_lets_another_scheduler_go_on(
+    make: Callable[[optim.Optimizer], lr_scheduler.LRScheduler],
+) -> None:
+    expected = rates(make, 8)
+    first, second = optimizer(), optimizer()
+    before, after = make(first), make(second)
+    for _ in range(5):
+        before.step()
+    second.load_state_dict(first.state_dict())
+    after.load_state_dict(before.state_dict())
+    after.step()
+    assert after.get_last_lr() == pytest.approx(expected[6:7])
+
+
+def test_resuming_needs_the_first_rate() -> None:
+    with pytest.raises(KeyError, match="param 'initial_lr' is not specified in param_groups"):
+        lr_scheduler.StepLR(optimizer(), 2, last_epoch=3)
+
+
+def test_a_plateau_lowers_the_rate() -> None:
+    changed = optimizer()
+    scheduler = lr_scheduler.ReduceLROnPlateau(
+        changed, patience=1, cooldown=1, factor=0.5, threshold=0.1
+    )
+    found = []
+    for measure in [3, 2.9, 2.5, 2.4, 2.4, 2.4, 2.4, 2.4, 2.4, 1, 1, 1, 1, 1]:
+        scheduler.step(measure)
+        found += scheduler.get_last_lr()
+    assert found == [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25, 0.125, 0.125, 0.125]
+    with pytest.raises(ValueError, match="mode up is unknown"):
+        lr_scheduler.ReduceLROnPlateau(changed, mode="up")
+
+
+def test_a_plateau_may_look_for_the_largest_and_stops_at_the_least_rate() -> None:
+    changed = optimizer()
+    scheduler = lr_scheduler.ReduceLROnPlateau(
+        changed, mode="max", patience=0, threshold=0.5, threshold_mode="abs", min_lr=0.05
+    )
+    for measure in (1.0, 1.4, 2.0, 2.0, 2.0):
+        scheduler.step(measure)
+    assert scheduler.get_last_lr() == [0.05]
