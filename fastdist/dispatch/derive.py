@@ -16,6 +16,7 @@ import numpy as np
 from ..core import scalar
 from ..core.scalar import Body, Call, Literal, Name
 from ..tensor.tensor import Tensor
+from .constants import NUMBERS, constant
 from .op import OPS
 
 _ONE, _MINUS_ONE = (1, 1.0), (-1, -1.0)
@@ -117,7 +118,11 @@ _INF = (float("inf"), float("-inf"))
 def _call(primitive: str, *args: Any) -> Any:
     """Call the op of a primitive; of numbers alone, such as an op's own, give what they make."""
     if any(isinstance(arg, Tensor) for arg in args):
-        return OPS[primitive].public(*args)
+        op = OPS[primitive]
+        if len(op.tensors) == 2 and args[0].__class__ in NUMBERS:
+            # As a tensor, since the short way of an op begins with one.
+            args = (constant(args[0], args[1]), args[1])
+        return op.public(*args)
     from ..kernels.cpu.pointwise import kernel_for
 
     names = [f"x{i}" for i in range(len(args))]
