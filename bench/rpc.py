@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -59,12 +60,14 @@ def _case(
 class Couple:
     """Two processes of one library: one that calls when told to, and one that answers.
 
-    They run `_live` of the module, which belongs to a benchmark.
+    They run `_live` of the module, which belongs to a benchmark. torch's poll while nobody calls,
+    so they are stopped between their turns, or they would take the processor from ours.
     """
 
     def __init__(self, library: str, module: str = "bench.rpc") -> None:
         from fastdist.distributed.sockets import free_port
 
+        self._polls = library == "torch"
         self._here, there = Pipe()
         port = str(free_port())
         self._processes = [
@@ -92,21 +95,27 @@ class Couple:
         """Return a stopwatch that lets the caller do `what` n times."""
 
         def watch(number: int) -> float:
+            self._signal(signal.SIGCONT)
             self._here.send((what, number))
             seconds: float = self._here.recv()
+            self._signal(signal.SIGSTOP)
             return seconds
 
         return watch
 
     def idle(self, number: int) -> float:
         """Return how many cores both use while nobody calls."""
+        self._signal(signal.SIGCONT)
         before = self._cpu_seconds()
         # Something to wait on that never comes.
         self._here.poll(_IDLE_S)
-        return (self._cpu_seconds() - before) / _IDLE_S
+        used = self._cpu_seconds() - before
+        self._signal(signal.SIGSTOP)
+        return used / _IDLE_S
 
     def end(self) -> None:
         """End both processes."""
+        self._signal(signal.SIGCONT)
         self._here.send(("end", 0))
         for process in self._processes:
             try:
@@ -114,6 +123,11 @@ class Couple:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+    def _signal(self, kind: signal.Signals) -> None:
+        if self._polls:
+            for process in self._processes:
+                process.send_signal(kind)
 
     def _cpu_seconds(self) -> float:
         total = 0.0

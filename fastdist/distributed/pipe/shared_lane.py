@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Final
 
+from .batch import MAX_MESSAGES, join, split, take_batch
 from .lane import READABLE, WRITABLE, Lane
 from .message import Buffer
 
+# Messages that follow each other so closely are a burst. The first few of it go at once, the others
+# are left to the reader, who sends many of them as one while their sender goes on computing.
+BURST_GAP_S: Final = 0.0002
+SENT_AT_ONCE: Final = 4
+
 
 class SharedLane:
-    """A Lane with a lock, and a queue for what cannot leave yet.
+    """A Lane with a lock, and a queue for what cannot leave yet, or had better leave with others.
 
     `attend` is called, from any thread and not under the lock, when the reader has to look: a
     message is there, or something waits to be sent.
 
-    Thread  send from any; receive and may_sleep from the reader alone
+    Thread  send from any; receive from the reader alone
     """
 
     def __init__(self, lane: Lane, attend: Callable[[], None]) -> None:
@@ -25,9 +34,13 @@ class SharedLane:
         # Guards the lane and all below it.
         self._lock = threading.Lock()
         self._unsent: deque[Sequence[Buffer]] = deque()
+        self._came: deque[list[Buffer]] = deque()
         self._reader_sleeps = True
+        self._reader_called = False
         self._closed = False
         self._held = False
+        self._last_send = 0.0
+        self._in_burst = 0
 
     def hold(self) -> None:
         """Queue all messages from now on: the connection broke, and the next begins anew."""
@@ -42,36 +55,47 @@ class SharedLane:
         self._attend()
 
     def send(self, frames: Sequence[Buffer]) -> None:
-        """Send a message now, or queue it until the connection takes it. Never blocks."""
+        """Send a message now, or queue it for the reader to send. Never blocks."""
+        now = time.monotonic()
         with self._lock:
             if self._closed:
                 return
-            if self._held or self._unsent or not self.lane.try_send(frames):
+            self._in_burst = self._in_burst + 1 if now - self._last_send < BURST_GAP_S else 0
+            self._last_send = now
+            if self._held or self._unsent or self._in_burst >= SENT_AT_ONCE:
                 self._unsent.append(frames)
-            # A send may take the edge that would have woken the reader.
-            must_attend = self._reader_sleeps and self._needs_reader()
+                must_attend = not self._reader_called and not self._held
+            elif not self.lane.try_send(frames):
+                self._unsent.append(frames)
+                must_attend = self._reader_sleeps and self._needs_reader()
+            else:
+                # A send may take the edge that would have woken the reader.
+                must_attend = self._reader_sleeps and self._needs_reader()
+            self._reader_called = self._reader_called or must_attend
         if must_attend:
             self._attend()
 
     def receive(self) -> list[Buffer] | None:
         """Return the next message, or None; then the reader may sleep on fileno()."""
+        if self._came:
+            return self._came.popleft()
         with self._lock:
             if self._closed:
                 return None
+            self._reader_called = False
             while True:
-                while self._unsent and not self._held and self.lane.try_send(self._unsent[0]):
-                    self._unsent.popleft()
+                self._flush()
                 frames = self.lane.try_receive()
                 self._reader_sleeps = frames is None and not self._needs_reader()
-                if frames is not None or self._reader_sleeps:
-                    return frames
-
-    def _needs_reader(self) -> bool:
-        wanted = READABLE | WRITABLE if self._unsent and not self._held else READABLE
-        return bool(self.lane.events() & wanted)
+                if frames is not None:
+                    break
+                if self._reader_sleeps:
+                    return None
+        self._came.extend(split(frames))
+        return self._came.popleft()
 
     def num_unsent(self) -> int:
-        """Return how many messages wait for the connection."""
+        """Return how many messages wait to be sent."""
         with self._lock:
             return len(self._unsent)
 
@@ -80,9 +104,23 @@ class SharedLane:
         return self.lane.fileno()
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Close the lane; what could not be sent is dropped. A second time does nothing."""
+        """Send what can be sent, and close the lane. A second time does nothing."""
         with self._lock:
             if not self._closed:
+                self._flush()
                 self._closed = True
                 self._unsent.clear()
                 self.lane.close(linger_s)
+
+    def _flush(self) -> None:
+        unsent = self._unsent
+        while unsent and not self._held:
+            count = take_batch(list(islice(unsent, MAX_MESSAGES)))
+            if not self.lane.try_send(join(list(islice(unsent, count)))):
+                return
+            for _ in range(count):
+                unsent.popleft()
+
+    def _needs_reader(self) -> bool:
+        wanted = READABLE | WRITABLE if self._unsent and not self._held else READABLE
+        return bool(self.lane.events() & wanted)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from fastdist.distributed.pipe.metadata import Value
     from fastdist.tensor.tensor import Tensor
 
+    from .lane_call import LaneCall
+
 
 class RpcAgent(ABC):
     """Sends this worker's calls and runs those of others.
@@ -107,6 +109,19 @@ class RpcAgent(ABC):
         1 s later at first and then half as long again each time; so only for what may run twice.
         """
 
+    def send_in_person(
+        self,
+        worker_id: int,
+        message_type: int,
+        tensors: Sequence[Tensor] = (),
+        metadata: Mapping[str, Value] | None = None,
+    ) -> LaneCall | None:
+        """Send a request whose sender takes the answer itself, without a hop between threads.
+
+        None where that cannot be done now; nothing was sent then.
+        """
+        return None
+
     @abstractmethod
     def device_map_to(self, worker_id: int) -> Mapping[Device, Device]:
         """Return where tensors of this worker's devices go at another."""
@@ -132,7 +147,7 @@ class RpcAgent(ABC):
 
     @abstractmethod
     def join(self, timeout_s: float) -> None:
-        """Wait until no call is under way anywhere in the group."""
+        """Wait until no call is under way anywhere in the group; 0 waits for all to come."""
 
     @abstractmethod
     def prepare_to_leave(self, deadline: float) -> None:

@@ -78,7 +78,8 @@ def get_worker_info(worker_name: To | None = None) -> WorkerInfo:
 def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> None:
     """Leave the group; if graceful, after all workers have come here and no call is under way.
 
-    Units   timeout in seconds, for all of the waiting; 0 stands for 15 s
+    Units   timeout in seconds, for all of the waiting; 0, the default, waits for the others to come
+            here as long as they live, and 15 s for what is under way then
     Raises  ShutdownIncomplete naming who did not come; RPC is shut down all the same
     """
     agent = get_current_agent()
@@ -86,8 +87,10 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
         if graceful:
             # First all of users' calls end, everywhere; then all give up their references and the
             # store, and what that sends ends as well.
-            deadline = time.monotonic() + (timeout or constants.SHUTDOWN_TIMEOUT_S)
-            agent.join(deadline - time.monotonic())
+            began = time.monotonic()
+            agent.join(timeout)
+            began = began if timeout else time.monotonic()
+            deadline = began + (timeout or constants.SHUTDOWN_TIMEOUT_S)
             agent.prepare_to_leave(deadline)
             agent.join(max(1.0, deadline - time.monotonic()))
     finally:

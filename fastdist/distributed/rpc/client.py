@@ -14,6 +14,7 @@ from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
 from fastdist.distributed.pipe.message import Buffer, Message, decode
 
 from .interceptors import Envelope
+from .lane_call import LaneCall
 from .message_types import CALLS, NOT_COUNTED, MessageType
 from .metrics import CallCounts
 from .outgoing import Call, NotGreetedError, deadline_of, fresh, open_answer, pack_request
@@ -107,6 +108,35 @@ class Client:
         resend = _Resend(self, request, retries)
         resend.send()
         return resend.outcome
+
+    def send_in_person(
+        self,
+        worker_id: int,
+        kind: MessageType,
+        tensors: Sequence[Tensor],
+        metadata: Mapping[str, Value] | None,
+    ) -> LaneCall | None:
+        """Send a request on a lane of its own, for a sender that has nothing to do but wait for it.
+
+        None if no lane is free; nothing was sent then.
+        """
+        request = (worker_id, kind, list(tensors), metadata, 0.0, kind.name)
+        call = self._new_call(*request)
+        own = call.peer.pipe.check_out()
+        if own is None:
+            return None
+        try:
+            self._pack(call, None)
+            return LaneCall(
+                call,
+                own,
+                self._counts,
+                lambda: self._start(self._new_call(*request), None, 0.0),
+                self._lost_error,
+            )
+        except BaseException:
+            call.peer.pipe.check_in(own)
+            raise
 
     def write(self, call: Call) -> None:
         """Let a request leave by the shared lane; what a faulty agent overrides."""

@@ -7,7 +7,7 @@ from typing import Final
 DEFAULT_RPC_TIMEOUT_SEC: Final = 60.0
 DEFAULT_INIT_METHOD: Final = "env://"
 DEFAULT_NUM_WORKER_THREADS: Final = 16
-# 0 stands for SHUTDOWN_TIMEOUT_S below, as users of PyTorch pass it.
+# 0 means, as in PyTorch, no limit for the others to come to shutdown too.
 DEFAULT_SHUTDOWN_TIMEOUT: Final = 0.0
 UNSET_RPC_TIMEOUT: Final = -1.0
 

@@ -6,15 +6,17 @@ import logging
 import select
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastdist.core.errors import MessageError, RpcError, StaleIncarnationError
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import Work
+from fastdist.distributed.pipe.batch import MAX_MESSAGES, can_join, join, split, take_batch
 from fastdist.distributed.pipe.listener import Listener, Received
-from fastdist.distributed.pipe.message import Message, decode
+from fastdist.distributed.pipe.message import Buffer, Message, decode
 
 from . import gate, interceptors
 from .handlers import Reply, ValueReply, handler_of
@@ -31,6 +33,13 @@ if TYPE_CHECKING:
     from .membership import Record
 
 _logger = logging.getLogger(__name__)
+
+
+# Note [Answers in batches]
+# Requests that came in one batch are run one after the other. While more of them wait, the answers
+# of the leader go to the outbox, and leave together when the batch is done. None is held up for
+# longer than a look of the pool's watcher: if a function takes long its thread loses the lead, and
+# the next leader empties the outbox first.
 
 
 class Incoming:
@@ -72,19 +81,36 @@ class Server:
         self._callers_lock = threading.Lock()
         self._callers: dict[bytes, Record] = {}
         self.num_rubbish = 0
+        # The rest of a batch that came in, and answers that are to leave as one: see Note
+        # [Answers in batches]. The leader alone takes from _inbox.
+        self._inbox: deque[Received] = deque()
+        self._outbox_lock = threading.Lock()  # guards _outbox
+        self._outbox: dict[bytes, list[Sequence[Buffer]]] = {}
+        self._leader = 0
         # How long requests wait for the interpreter lock, while somebody wants to know.
         self.gil_waits: TimeSeriesMetricsTracker | None = None
 
     def take(self) -> Work | None:
         """Wait for a request that is more than a short notice, and return it as work."""
+        me = threading.get_ident()
+        if me != self._leader:
+            # The leader before may be stuck in a function, with answers of others in the outbox.
+            self._leader = me
+            self._flush()
         while True:
-            received = self._listener.receive()
-            if received is None:
-                return None
-            if self.gil_waits is not None:
-                self.gil_waits.add_data(_time_to_get_the_gil_us())
+            if not self._inbox:
+                if self._outbox:
+                    self._flush()
+                received = self._listener.receive()
+                if received is None:
+                    return None
+                if self.gil_waits is not None:
+                    self.gil_waits.add_data(_time_to_get_the_gil_us())
             try:
-                work = self._sort(received)
+                if not self._inbox:
+                    for frames in split(received.frames):
+                        self._inbox.append(received._replace(frames=frames))
+                work = self._sort(self._inbox.popleft())
             except MessageError as error:
                 # A stranger, or a member that speaks another version. Told once, counted always.
                 self.num_rubbish += 1
@@ -251,7 +277,27 @@ class Server:
             tangents=envelope.tangents,
             autograd=envelope.autograd,
         )
-        self._listener.reply(incoming.route, answer.encode())
+        self._reply(incoming.route, answer.encode())
+
+    def _reply(self, route: bytes, frames: Sequence[Buffer]) -> None:
+        if not self._inbox or threading.get_ident() != self._leader or not can_join(frames):
+            self._listener.reply(route, frames)
+            return
+        with self._outbox_lock:
+            answers = self._outbox.setdefault(route, [])
+            answers.append(frames)
+            is_full = len(answers) >= MAX_MESSAGES
+        if is_full:
+            self._flush()
+
+    def _flush(self) -> None:
+        with self._outbox_lock:
+            outbox, self._outbox = self._outbox, {}
+        for route, answers in outbox.items():
+            while answers:
+                count = take_batch(answers)
+                self._listener.reply(route, join(answers[:count]))
+                del answers[:count]
 
     def _device_map_back(self, caller: Record) -> dict[Device, Device] | None:
         # A result goes back the way the arguments came.

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fastdist.core.errors import RpcError, RpcTimeoutError, ShutdownIncomplete, WorkerLostError
 from fastdist.core.future import Future
 
+from .constants import SHUTDOWN_TIMEOUT_S
 from .handlers import Reply, register_handler, unregister_handler
 from .interceptors import Envelope
 from .membership import WorkerInfo
@@ -60,8 +62,16 @@ class ShutdownBarrier:
     def wait(self, timeout_s: float) -> None:
         """Go through rounds until nothing is under way anywhere, then through one more.
 
+        Without a timeout (0) the first round takes as long as the other members live and do not
+        come: a worker that only serves may wait here for the end of the job.
+
         Raises  ShutdownIncomplete naming the members that did not come in time
         """
+        if timeout_s == 0:
+            self._counts.wait_for_own_calls(None)
+            self._round += 1
+            self._one_round(math.inf, timeout_s)
+            timeout_s = SHUTDOWN_TIMEOUT_S
         deadline = time.monotonic() + timeout_s
         rounds_at_zero = 0
         while rounds_at_zero < 2:
@@ -77,7 +87,7 @@ class ShutdownBarrier:
     def _one_round(self, deadline: float, timeout_s: float) -> int:
         while True:
             leader = self._leader()
-            left_s = max(0.01, deadline - time.monotonic())
+            left_s = 0.0 if deadline == math.inf else max(0.01, deadline - time.monotonic())
             metadata = {"round": self._round, "under_way": self._counts.active()}
             try:
                 reply = self._agent.send(

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from fastdist.distributed.store import Store
     from fastdist.tensor.tensor import Tensor
 
+    from .lane_call import LaneCall
     from .options import TensorPipeRpcBackendOptions
 
 _logger = logging.getLogger(__name__)
@@ -260,6 +261,17 @@ class ZmqAgent(RpcAgent):
             return self.client.request_with_retries(retries, *request)
         return self.client.request(*request)
 
+    def send_in_person(
+        self,
+        worker_id: int,
+        message_type: int,
+        tensors: Sequence[Tensor] = (),
+        metadata: Mapping[str, Value] | None = None,
+    ) -> LaneCall | None:
+        """Send a request whose sender takes the answer itself; None if no lane is free."""
+        kind = MessageType(message_type)
+        return self.client.send_in_person(worker_id, kind, tensors, metadata)
+
     def submit_uncounted(self, function: Callable[..., object], *arguments: object) -> bool:
         """Run function(*arguments) soon in the agent's pool, behind no user's work."""
         return self.pool.submit_uncounted(function, *arguments)
@@ -268,7 +280,7 @@ class ZmqAgent(RpcAgent):
         """Wait until no call is under way anywhere in the group; in a dynamic one, here."""
         if self.members.is_static:
             self._barrier.wait(timeout_s)
-        elif not self.counts.wait_until_idle(timeout_s):
+        elif not self.counts.wait_until_idle(timeout_s or constants.SHUTDOWN_TIMEOUT_S):
             raise ShutdownIncomplete(
                 f"worker {self.me.name!r} has calls under way after {timeout_s:g} s: "
                 f"{self.get_metrics()}"

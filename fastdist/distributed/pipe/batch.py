@@ -1,0 +1,80 @@
+"""Several small messages in one frame: a send costs more than what a small message needs else."""
+
+# A send lets go of the interpreter lock, wakes the transport's thread, and waits for the lock again
+# beside threads that compute: 10 to 50 us, several times what packing the message takes. So whoever
+# has several messages for one connection joins them. A lone message is never held back for that.
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from fastdist.core.errors import MessageError
+
+from .message import Buffer
+
+# The first byte of a batch, where a message has its version.
+BATCH: Final = 0xB1
+MAX_MESSAGES: Final = 32
+MAX_BYTES: Final = 64 << 10
+
+_HEAD: Final = struct.Struct("<BxxxI")
+_LENGTH: Final = struct.Struct("<I")
+
+
+def can_join(frames: Sequence[Buffer]) -> bool:
+    """Return whether a message may be part of a batch: it is small, and has no frames beside it."""
+    return len(frames) == 1 and len(frames[0]) <= MAX_BYTES // 4
+
+
+def join(messages: Sequence[Sequence[Buffer]]) -> Sequence[Buffer]:
+    """Return one message that holds all; each of them passes can_join."""
+    if len(messages) == 1:
+        return messages[0]
+    pieces: list[Buffer] = [_HEAD.pack(BATCH, len(messages))]
+    for (frame,) in messages:
+        pieces.append(_LENGTH.pack(len(frame)))
+        pieces.append(frame)
+    return [b"".join(pieces)]
+
+
+def take_batch(waiting: Sequence[Sequence[Buffer]]) -> int:
+    """Return how many of the first waiting messages go in one batch, at least one."""
+    size = count = 0
+    for frames in waiting:
+        if count == MAX_MESSAGES or not can_join(frames):
+            break
+        size += len(frames[0])
+        if size > MAX_BYTES:
+            break
+        count += 1
+    return max(count, 1)
+
+
+def split(frames: list[Buffer]) -> Iterator[list[Buffer]]:
+    """Yield the messages of what came in, one if it is no batch.
+
+    Raises  MessageError for a batch whose lengths do not fit what came
+    """
+    first = frames[0]
+    if not first or first[0] != BATCH:
+        yield frames
+        return
+    if len(first) < _HEAD.size or len(frames) != 1:
+        raise MessageError("a batch without messages")
+    _, count = _HEAD.unpack_from(first)
+    at = _HEAD.size
+    for _ in range(count):
+        if at + 4 > len(first):
+            raise MessageError("a batch that ends before its last message")
+        (length,) = _LENGTH.unpack_from(first, at)
+        at += 4
+        if length > len(first) - at:
+            raise MessageError(
+                f"a message of {length} bytes in a batch with {len(first) - at} left"
+            )
+        yield [first[at : at + length]]
+        at += length
+    if at != len(first):
+        raise MessageError(f"a batch with {len(first) - at} bytes too many")
