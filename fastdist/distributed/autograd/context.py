@@ -45,7 +45,7 @@ class DistAutogradContext:
         # Of the pass under way, or the last one.
         self.pass_id = NO_PASS
         self._ended_passes: set[int] = set()
-        self._num_sent = 0
+        self.num_sent = 0
         self._arrived: set[int] = set()
 
     def _context_id(self) -> int:
@@ -116,7 +116,7 @@ class DistAutogradContext:
                 )
             self._graph_task, self.pass_id = task, pass_id
             self._outstanding = []
-            self._num_sent = 0
+            self.num_sent = 0
             self._arrived = set()
 
     def graph_task(self) -> GraphTask | None:
@@ -171,7 +171,6 @@ class DistAutogradContext:
         with self._lock:
             task = self._graph_task
             self._outstanding.append(future)
-            self._num_sent += 1
 
         def look(done: Future[Any]) -> None:
             error = done.exception()
@@ -183,6 +182,11 @@ class DistAutogradContext:
             task.set_exception(error)
 
         future.add_done_callback(look)
+
+    def note_sent(self) -> None:
+        """Count a gradient message of the pass under way."""
+        with self._lock:
+            self.num_sent += 1
 
     def clear_outstanding_rpcs(self) -> None:
         """Forget the messages of an earlier pass."""
@@ -226,7 +230,7 @@ class DistAutogradContext:
             idle = not begun or task is None or task.future.done()
             return {
                 "running": 0 if idle or task is None else max(task.outstanding - len(waiting), 0),
-                "sent": self._num_sent if begun else 0,
+                "sent": self.num_sent if begun else 0,
                 "received": len(arrived),
                 "waiting": [] if pass_id in self._ended_passes else waiting,
             }

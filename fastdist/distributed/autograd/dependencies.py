@@ -24,16 +24,22 @@ from .recv_rpc_backward import RecvRpcBackward
 # look finished while gradients are still on their way.
 
 
+class DistGraphTask(GraphTask):
+    """One worker's part of a distributed pass."""
+
+    context_id = -1
+
+
 def compute_dependencies(
     context: DistAutogradContext, root: GraphRoot, retain_graph: bool, cpu_ready_queue: ReadyQueue
-) -> GraphTask:
+) -> DistGraphTask:
     """Return a graph task of everything below root and the context's sends.
 
     Raises  GraphError if the graph ends in something that is neither a leaf nor came by RPC
     Source  PyTorch, torch/csrc/distributed/autograd/engine/dist_engine.cpp, computeDependencies
     """
     sends = list(context._send_functions().values())
-    task = GraphTask(
+    task = DistGraphTask(
         keep_graph=retain_graph,
         create_graph=False,
         depth=0,
@@ -59,7 +65,7 @@ def compute_dependencies(
         captures[0].hooks.append(_accumulate_in(context, leaf))
     for start in starts:
         task.exec_info[start].needed = True
-    context_id = context.id
+    context_id = task.context_id = context.id
     task.thread_state = lambda: context_guard(context_id)
     return task
 

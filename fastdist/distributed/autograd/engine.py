@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +24,16 @@ from .container import get_instance
 from .context import DistAutogradContext
 from .dependencies import compute_dependencies
 from .global_cpu_thread import GlobalCpuThread, log_expired
-from .stall import wait_for_pass
+from .outbox import MESSAGES, Gradients, Outbox, Parcel, set_current_outbox, unpack
+from .send_rpc_backward import SendRpcBackward
+from .stall import is_over, wait_for_pass
+
+if TYPE_CHECKING:
+    from ..rpc.lane_call import LaneCall
+
+NOBODY = -1
+# Who waits for one worker's answer looks this often whether another one has failed.
+LOOK_S = 0.25
 
 # Note [Who ends a pass]
 # Each worker's part of a pass has one GraphTask and one Future `done`. The task's future completes
@@ -63,50 +73,110 @@ class DistEngine:
                 f"pass of context {context_id} is under way; wait for it, or use another context"
             )
         done: Future[None] = Future()
-        task.future.add_done_callback(lambda _: self._finish(context, task, done))
-        self._run(task, root, increment=True)
+
+        def end(_: object) -> None:
+            error = task.future.exception()
+            if error is not None:
+                # At once: others may be waiting for what will not come, and this thread for them.
+                abort_everywhere(context, pass_id, str(error))
+            self._finish(context, task, done)
+
+        task.future.add_done_callback(end)
+        outbox = self._work(context, task, [root], increment=True)
         try:
+            while (asked := outbox.send_in_person()) is not None:
+                outbox = self._take_answer(context, task, done, *asked)
             if not done.done():
-                wait_for_pass(context, task, done)
+                wait_for_pass(context, lambda timeout_s: is_over(done, timeout_s))
             done.value()
         except BaseException as error:
-            task.set_exception(error)
+            if not task.future.done():
+                task.set_exception(error)
             self._clean_up(context, task)
-            abort_everywhere(context, pass_id, str(error))
             raise
 
-    def execute_send_function_async(
+    def _take_answer(
         self,
         context: DistAutogradContext,
-        message_id: int,
-        grads: tuple[Tensor, ...],
+        task: GraphTask,
+        done: Future[None],
+        parcel: Parcel,
+        asked: LaneCall,
+    ) -> Outbox:
+        """Wait for the answer to gradients, and go on with those that it brings."""
+        outbox = Outbox(context, task.keep_graph)
+        try:
+            wait_for_pass(context, lambda timeout_s: _has_answer(asked, done, timeout_s))
+        except BaseException:
+            asked.give_up()
+            raise
+        if done.done():
+            asked.give_up()
+            return outbox
+        try:
+            reply = asked.result()
+        except Exception as error:
+            # The callee's, or its loss. It ends the pass, and whoever waits for that raises it.
+            parcel.sent.try_complete(error=error)
+            return outbox
+        if MESSAGES in reply.metadata and context.graph_task() is task:
+            came = unpack(reply.tensors, reply.metadata[MESSAGES])
+            fresh = parcel.worker_id != get_instance().worker_id
+            starts = [self._arrive(context, gradients, fresh=fresh) for gradients in came]
+            outbox = self._work(context, task, starts, increment=False)
+        # Only now: until here the pass could not look finished.
+        parcel.sent.try_complete(None)
+        return outbox
+
+    def execute_send_functions_async(
+        self,
+        context: DistAutogradContext,
+        came: Sequence[Gradients],
         retain_graph: bool,
         *,
         pass_id: int,
         fresh: bool,
-    ) -> Future[None]:
-        """Go on from a send whose gradients came; the Future is done when all that follows is.
+        sender: int = NOBODY,
+    ) -> tuple[Future[None], Parcel | None]:
+        """Go on from sends whose gradients came; the Future is done when all that follows is.
 
         The first gradients of a pass here set it up, and their answer waits for the whole of it
         (and for all that it sent on); later ones only add to it and are answered at once.
+        A parcel is for a sender that takes the answer in person, and travels in it.
         """
-        function = context.retrieve_send_function(message_id)
+        for gradients in came:
+            context.retrieve_send_function(gradients.message_id)
         root = GraphRoot((), (), next_sequence_number())
         mine = self._prepare(context, root, retain_graph, pass_id)
         task = mine or context.graph_task()
         if task is None or context.pass_id != pass_id:
             raise ContextReleasedError(f"a backward pass of context {context.id} has ended here")
-        # Behind the gradients their tangents may have come, which they have taken by now.
-        function.set_grads(grads[: len(function.edges)], fresh)
-        context.note_arrival(message_id)
         done: Future[None] = Future()
+        if mine is not None:
+            task.future.add_done_callback(lambda _: self._finish(context, task, done))
+        starts = [self._arrive(context, gradients, fresh=fresh) for gradients in came]
+        outbox = self._work(context, task, starts, increment=False)
+        parcel = outbox.parcels.pop(sender, None)
+        outbox.flush()
         if mine is None:
-            self._run(task, function, increment=False)
             done.set_result(None)
-            return done
-        task.future.add_done_callback(lambda _: self._finish(context, task, done))
-        self._run(task, function, increment=False)
-        return done
+        elif parcel is not None and not (
+            task.future.done() and context.num_sent == len(parcel.gradients)
+        ):
+            # More is to come, here or elsewhere; these gradients must not wait for it.
+            outbox.send(parcel)
+            parcel = None
+        if parcel is not None:
+            parcel.sent.try_complete(None)
+        return done, parcel
+
+    def _arrive(
+        self, context: DistAutogradContext, gradients: Gradients, *, fresh: bool
+    ) -> SendRpcBackward:
+        function = context.retrieve_send_function(gradients.message_id)
+        function.set_grads(tuple(gradients.tensors), fresh)
+        context.note_arrival(gradients.message_id)
+        return function
 
     def _prepare(
         self, context: DistAutogradContext, root: GraphRoot, retain_graph: bool, pass_id: int
@@ -124,35 +194,68 @@ class DistEngine:
             self.global_cpu_thread.start()
         return task
 
-    def _run(self, task: GraphTask, node: Node, *, increment: bool) -> None:
-        self.execute_until_empty(NodeTask(task, node, InputBuffer(0)), increment)
-
-    def execute_until_empty(self, item: NodeTask, increment: bool) -> None:
-        """Run a task, and all CPU Nodes that become ready through it, on this thread.
+    def _work(
+        self,
+        context: DistAutogradContext,
+        task: GraphTask,
+        starts: Sequence[Node],
+        *,
+        increment: bool,
+    ) -> Outbox:
+        """Run Nodes, and all CPU Nodes that become ready through them, on this thread.
 
         Several threads may do so for one pass: each has a queue of its own, so none waits for
-        another's work.
+        another's work. Returns what is to be sent. See Note [Gradients that wait a little].
         """
         queue = ReadyQueue()
-        queue.push(item, increment_outstanding=increment)
+        for node in starts:
+            item = NodeTask(task, node, InputBuffer(0))
+            queue.push(item, increment_outstanding=increment)
+        outbox = Outbox(context, task.keep_graph)
+        self._empty(queue, outbox)
+        return outbox
+
+    def _empty(self, queue: ReadyQueue, outbox: Outbox) -> None:
         engine = local_engine()
-        while (next_item := queue.try_pop()) is not None:
-            task = next_item.graph_task
-            if task is None:
-                log_expired(next_item)
-                continue
-            engine.run_one(next_item, queue)
-            if task.has_error:
-                # The first error ends the pass; what is queued here is not worth running.
-                return
+        before = set_current_outbox(outbox)
+        try:
+            while (item := queue.try_pop()) is not None:
+                task = item.graph_task
+                if task is None:
+                    log_expired(item)
+                    continue
+                if outbox.parcels and outbox.is_due(_elements(item.node)):
+                    outbox.flush()
+                engine.run_one(item, queue)
+                if task.has_error:
+                    # The first error ends the pass; what is queued here is not worth running.
+                    outbox.parcels.clear()
+                    return
+        finally:
+            set_current_outbox(before)
+
+    def execute_until_empty(self, item: NodeTask) -> None:
+        """Run a Node that a device handed back, and all CPU Nodes that become ready through it."""
+        task = item.graph_task
+        if task is None:
+            log_expired(item)
+            return
+        context = get_instance().find_context(task.context_id)
+        if context is None:
+            return  # released meanwhile, by a worker that gave the pass up
+        queue = ReadyQueue()
+        queue.push(item, increment_outstanding=False)
+        outbox = Outbox(context, task.keep_graph)
+        self._empty(queue, outbox)
+        outbox.flush()
 
     def _hand_to_pool(self, item: NodeTask) -> None:
         """Give a continuation to the agent's pool, in which it never waits behind users' work."""
         if is_current_agent_set() and get_current_agent().submit_uncounted(
-            self.execute_until_empty, item, False
+            self.execute_until_empty, item
         ):
             return
-        self.execute_until_empty(item, False)
+        self.execute_until_empty(item)
 
     def _finish(self, context: DistAutogradContext, task: GraphTask, done: Future[None]) -> None:
         error = task.future.exception()
@@ -183,6 +286,24 @@ class DistEngine:
         with self._lock:
             self._initialized.clear()
         self.global_cpu_thread.stop()
+
+
+def _has_answer(asked: LaneCall, done: Future[None], timeout_s: float | None) -> bool:
+    """Wait for an answer or the pass's end; False after timeout_s without either."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        left_s = LOOK_S if deadline is None else min(LOOK_S, deadline - time.monotonic())
+        if left_s <= 0:
+            return False
+        if asked.wait(left_s) or done.done():
+            return True
+
+
+def _elements(node: Node | None) -> int:
+    layout = None if node is None else node.layout
+    if layout.__class__ is tuple:
+        return sum(part.numel for part in layout if part is not None)
+    return 0 if layout is None else layout.numel
 
 
 def _on_node(error: BaseException) -> BaseException:

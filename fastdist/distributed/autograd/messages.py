@@ -5,39 +5,43 @@ from __future__ import annotations
 from ...core.errors import ContextError, ContextReleasedError
 from ...core.future import Future
 from ...graph.forward_grad import end_callbacks
-from ..rpc.handlers import register_handler
+from ..rpc.handlers import Reply, register_handler
 from ..rpc.interceptors import Envelope, install
 from ..rpc.message_types import MessageType
 from ..rpc.rref import RRef
 from .abort import handle_abort
 from .container import get_instance
-from .engine import dist_engine
+from .engine import NOBODY, dist_engine
 from .message_autograd import AutogradInterceptor
+from .outbox import IN_PERSON, MESSAGES, unpack
 from .rref_backward import handle_rref_backward, rref_backward
 from .stall import handle_progress
 from .tangent_store import TangentInterceptor, handle_level_end, tangent_store
 
 
-def handle_gradients(envelope: Envelope) -> Future[None]:
-    """Go on with a pass from the send that these gradients answer."""
+def handle_gradients(envelope: Envelope) -> Reply | Future[None]:
+    """Go on with a pass from the sends that these gradients answer."""
     words = envelope.metadata
-    context_id, message_id, pass_id = words["context_id"], words["message_id"], words["pass_id"]
+    context_id, pass_id = words["context_id"], words["pass_id"]
     assert isinstance(context_id, int)
-    assert isinstance(message_id, int)
     assert isinstance(pass_id, int)
     try:
         context = get_instance().retrieve_context(context_id)
     except ContextError as error:
         raise ContextReleasedError(str(error)) from error
-    return dist_engine().execute_send_function_async(
+    done, parcel = dist_engine().execute_send_functions_async(
         context,
-        message_id,
-        tuple(envelope.tensors),
+        unpack(envelope.tensors, words[MESSAGES]),
         bool(words["retain_graph"]),
         pass_id=pass_id,
         # What a worker sends to itself may share memory with what it still holds.
         fresh=envelope.peer != get_instance().worker_id,
+        sender=envelope.peer if IN_PERSON in words else NOBODY,
     )
+    if parcel is not None:
+        done.value()  # it is over: what failed is raised where the gradients came from
+        return Reply(parcel.tensors(), {MESSAGES: parcel.numbers()})
+    return done
 
 
 def handle_clean_up(envelope: Envelope) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -10,22 +10,10 @@ import numpy as np
 from ...backends.backend import backend_of
 from ...core.device import CPU
 from ...core.errors import ContextReleasedError
-from ...core.future import Future
 from ...graph.node import Node, next_sequence_number
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor, layout_of, wrap
-from ..rpc.agent import get_current_agent
-from ..rpc.message_types import MessageType
-
-
-class Context(Protocol):
-    """What a receive knows of its context (which holds it)."""
-
-    id: int
-    pass_id: int
-
-    def add_outstanding_rpc(self, future: Future[Any]) -> None:
-        """Remember a gradient message whose answer the pass waits for."""
+from .outbox import Context, Gradients, Outbox, current_outbox
 
 
 class RecvRpcBackward(Node):
@@ -77,17 +65,14 @@ class RecvRpcBackward(Node):
             _zeros(layout) if grad is None else _on_host(grad)
             for grad, layout in zip(g, self.layout, strict=False)
         ]
-        words = {
-            "context_id": context.id,
-            "message_id": self.message_id,
-            "pass_id": context.pass_id,
-            "retain_graph": keep,
-        }
-        context.add_outstanding_rpc(
-            get_current_agent().send(
-                self.from_worker_id, MessageType.BACKWARD_AUTOGRAD_REQ, grads, words
-            )
-        )
+        outbox = current_outbox()
+        sent = Gradients(self.message_id, grads)
+        if outbox is not None:
+            outbox.add(self.from_worker_id, sent)
+        else:
+            outbox = Outbox(context, keep)
+            outbox.add(self.from_worker_id, sent)
+            outbox.flush()
         return ()
 
     def name(self) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...core.errors import GraphError, RpcError
 from ...core.future import Future
-from ...engine.graph_task import GraphTask
 from ..pipe.metadata import Value
 from ..rpc.agent import RpcAgent, get_current_agent, is_current_agent_set
 from ..rpc.handlers import Reply
@@ -26,21 +26,21 @@ from .context import DistAutogradContext
 _ANSWER_WITHIN_S = 10.0
 
 
-def wait_for_pass(context: DistAutogradContext, task: GraphTask, done: Future[None]) -> None:
-    """Wait until the pass is over everywhere, or this worker's part has failed.
+def wait_for_pass(context: DistAutogradContext, wait: Callable[[float | None], bool]) -> None:
+    """Wait until wait(timeout in seconds) says that it has seen an end, or the pass is at rest.
 
     Raises  GraphError naming the sends that no gradient reached, if the pass has come to rest
     """
     timeout_s = get_current_agent().get_rpc_timeout() if is_current_agent_set() else 0.0
     before: Any = None
-    while not _wait(done, timeout_s if timeout_s > 0 else None):
+    while not wait(timeout_s if timeout_s > 0 else None):
         found = _ask_round(get_current_agent(), context)
         if found is not None and found == before and _at_rest(found):
             raise GraphError(_describe(found, context))
         before = found
 
 
-def _wait(done: Future[None], timeout_s: float | None) -> bool:
+def is_over(done: Future[None], timeout_s: float | None) -> bool:
     """Wait for an end of either kind; False after timeout_s without one."""
     try:
         done.wait(timeout_s)

@@ -47,6 +47,9 @@ class FakeAgent:
             future.set_result(None)
         return future
 
+    def send_in_person(self, *request: Any) -> None:
+        """Have no lane free."""
+
     def device_map_to(self, worker_id: int) -> dict[Device, Device]:
         return self.device_maps.get(worker_id, {})
 

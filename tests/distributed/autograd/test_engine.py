@@ -23,6 +23,7 @@ from fastdist.distributed.autograd.dependencies import compute_dependencies
 from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.global_cpu_thread import GlobalCpuThread
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
+from fastdist.distributed.autograd.outbox import Gradients
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.autograd.send_rpc_backward import SendRpcBackward
 from fastdist.distributed.rpc.message_types import MessageType
@@ -292,7 +293,7 @@ def test_a_node_of_a_pass_that_is_over_is_skipped_and_logged(
     node = leaf().sum().grad_fn
     item = NodeTask(task_of(DistAutogradContext(1), leaf().sum()), node, InputBuffer(1))
     gc.collect()
-    dist_engine().execute_until_empty(item, increment=False)
+    dist_engine().execute_until_empty(item)
     expected = f"GraphTask has expired for NodeTask: {node.name()}, skipping execution."
     assert expected in caplog.text
 
@@ -308,8 +309,8 @@ def test_a_pass_does_not_wait_for_messages_of_an_earlier_one(agent: FakeAgent) -
 def test_gradients_for_an_unknown_send_are_an_error(agent: FakeAgent) -> None:
     expected = r"^Could not find send function for autograd message id: 77"
     with pytest.raises(ContextError, match=expected):
-        dist_engine().execute_send_function_async(
-            DistAutogradContext(1), 77, (), False, pass_id=1, fresh=False
+        dist_engine().execute_send_functions_async(
+            DistAutogradContext(1), [Gradients(77, ())], False, pass_id=1, fresh=False
         )
 
 
@@ -321,9 +322,11 @@ def test_a_late_message_cannot_begin_a_pass_that_has_ended(agent: FakeAgent) -> 
     ones = (fastdist.ones(2, dtype=fastdist.float64),)
 
     def go(pass_id: int) -> Future[None]:
-        return dist_engine().execute_send_function_async(
-            context, 5, ones, True, pass_id=pass_id, fresh=False
+        done, parcel = dist_engine().execute_send_functions_async(
+            context, [Gradients(5, ones)], True, pass_id=pass_id, fresh=False
         )
+        assert parcel is None
+        return done
 
     go(1).wait(5)
     with pytest.raises(ContextReleasedError, match="has ended here"):
@@ -355,7 +358,7 @@ def test_a_receive_sends_gradients_to_who_sent_the_tensors(agent: FakeAgent, ret
     context, x, y = DistAutogradContext(1), leaf(), leaf()
     function = RecvRpcBackward(context, 5, 2, (x.layout, y.layout))
     function.apply((None, np.array([1.0, 2.0])), retain)
-    words = {"context_id": 1, "message_id": 5, "pass_id": -1, "retain_graph": retain}
+    words = {"context_id": 1, "pass_id": -1, "retain_graph": retain, "messages": [5, 2]}
     assert agent.sent == [(2, MessageType.BACKWARD_AUTOGRAD_REQ, words, 0)]
     assert [g.tolist() for g in agent.tensors[0]] == [[0.0, 0.0], [1.0, 2.0]]
 
