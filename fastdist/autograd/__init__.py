@@ -9,7 +9,8 @@ plays back in engine: this room only says it in PyTorch's words.
 from __future__ import annotations
 
 from ..graph.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
-from . import forward_ad, function, functional, graph
+from . import anomaly_mode, forward_ad, function, functional, graph
+from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .differentiate import backward, grad
 from .function import Function
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
@@ -17,7 +18,9 @@ from .gradcheck import GradcheckError, gradcheck, gradgradcheck
 __all__ = [
     "Function",
     "GradcheckError",
+    "anomaly_mode",
     "backward",
+    "detect_anomaly",
     "enable_grad",
     "forward_ad",
     "function",
@@ -28,5 +31,6 @@ __all__ = [
     "graph",
     "inference_mode",
     "no_grad",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from ..core.errors import GraphError
 from ..dispatch.inplace import require_may_change, set_history
 from ..dispatch.tangents import below, levels_of, only_below, set_tangent, tangent_of
+from ..graph.anomaly import note_forward
 from ..graph.modes import modes, no_grad, set_grad_mode, tls
 from ..graph.node import Edge, next_sequence_number
 from ..tensor.storage import storage_of
@@ -103,6 +104,8 @@ def _record(ctx: FunctionNode, args: Sequence[Any], outputs: tuple[Any, ...]) ->
     if not records:
         return results
     ctx.seq = next_sequence_number()
+    if modes.tracers:
+        note_forward(ctx)
     ctx.num_outputs = len(results)
     ctx.layout = tuple([o.layout if isinstance(o, Tensor) else None for o in results])
     for i, result in enumerate(results):

@@ -10,6 +10,7 @@ import numpy as np
 from ..backends.backend import backend_of
 from ..core.dtypes import bool_
 from ..core.errors import DTypeError, GraphError, ShapeError
+from ..graph.anomaly import note_forward
 from ..graph.modes import modes, tls
 from ..graph.node import Node, next_sequence_number
 from ..tensor.storage import storage_of
@@ -198,6 +199,8 @@ def _record(
     )
     node = op.nodes[1]()
     node.seq, node.edges, node.hooks = next_sequence_number(), edges, None
+    if modes.tracers:
+        note_forward(node)
     node.layout = target.layout
     compute = target.layout.dtype
     tensors = [o if isinstance(o, Tensor) else _number_tensor(o, compute) for o in operands]

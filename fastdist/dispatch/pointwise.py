@@ -14,6 +14,7 @@ from ..core.dtypes import DType, bool_, int64
 from ..core.errors import DTypeError
 from ..core.scalar import Body
 from ..graph.accumulate_grad import extra_of
+from ..graph.anomaly import note_forward
 from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
 from ..kernels.cpu.pointwise import PointwiseKernel, kernel_for
@@ -253,6 +254,8 @@ class PointwiseOp(Op):
             return
         node = self.nodes[1]()
         node.seq = next_sequence_number()
+        if modes.tracers:
+            note_forward(node)
         node.edges = edges
         node.hooks = None
         node.layout = result.layout

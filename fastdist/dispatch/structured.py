@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ..backends.backend import backend_of
 from ..core.dtypes import DType
 from ..graph.accumulate_grad import extra_of
+from ..graph.anomaly import note_forward
 from ..graph.modes import modes, set_grad_mode, tls
 from ..graph.node import Node, next_sequence_number
 from ..tensor.layout import Shape
@@ -129,7 +130,7 @@ class StructuredOp(Op):
         if refused(operands) or not any(isinstance(o, Tensor) for o in operands):
             return NotImplemented
         assert self._plan is not None, f"{self.name} has no plan"
-        plan = self._plan(*operands, *attributes)
+        plan = self._plan_for(operands, attributes)
         results = self._run(operands, plan)
         if len(results) > 1:
             plan = plan._replace(others=results[1:])
@@ -142,6 +143,22 @@ class StructuredOp(Op):
         if special:
             self.carry_tangents(results[0], operands, attributes, plan)
         return results[0] if len(results) == 1 else results
+
+    def _plan_for(self, operands: Sequence[Any], attributes: tuple[Any, ...]) -> Plan:
+        """Return the plan, found before for the same layout and attributes if there is one input."""
+        assert self._plan is not None, f"{self.name} has no plan"
+        if len(operands) != 1:
+            return self._plan(*operands, *attributes)
+        plans = operands[0].layout.plans
+        # The types count as well: True, 1 and 1.0 are equal, but an axis may not be True.
+        key = (self, attributes, *map(type, attributes))
+        try:
+            plan: Plan | None = plans.get(key)
+        except TypeError:  # a list, which cannot be a key
+            return self._plan(*operands, *attributes)
+        if plan is None:
+            plan = plans.remember(key, self._plan(*operands, *attributes))
+        return plan
 
     def _run(self, operands: Sequence[Any], plan: Plan) -> tuple[Tensor, ...]:
         device = common_device(self, tuple(operands))
@@ -195,6 +212,8 @@ class StructuredOp(Op):
             return
         node = self.node_class()
         node.seq = next_sequence_number()
+        if modes.tracers:
+            note_forward(node)
         node.edges = edges
         node.hooks = None
         node.layout = result.layout

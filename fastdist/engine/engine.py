@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from ..core.errors import GraphError
+from ..graph.anomaly import anomaly, require_no_nan, warn_of
 from ..graph.modes import modes, set_grad_mode, tls
 from ..graph.node import Node, next_sequence_number, node_of, output_number
 from ..tensor.tensor import Tensor, layout_of, wrap
@@ -159,7 +160,11 @@ class Engine:
         if node.is_accumulate:
             self._accumulate(task, node, grads[0], inputs.owns(0))
             return
-        results = self._call(task, node, grads)
+        results = (
+            self._call_watched(task, node, grads)
+            if anomaly.enabled
+            else self._call(task, node, grads)
+        )
         if node.hooks is not None and node.hooks.post:
             results = hooks.run_post_hooks(node, results, grads)
             fresh = False
@@ -186,6 +191,16 @@ class Engine:
             node.accumulate(g.array, mine)
         if node.hooks is not None:
             hooks.run_post_hooks(node, (), (g,))
+
+    def _call_watched(self, task: GraphTask, node: Node, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        try:
+            results = self._call(task, node, grads)
+            if anomaly.check_nan:
+                require_no_nan(node, results)
+        except BaseException:
+            warn_of(node)
+            raise
+        return results
 
     def _call(self, task: GraphTask, node: Node, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         one = node.num_outputs == 1

@@ -44,6 +44,12 @@ def count_special(change: int) -> None:
         modes.special += change
 
 
+def count_tracers(change: int) -> None:
+    """Tell the ops that `change` more (or fewer) want to see every call."""
+    with _modes_lock:
+        modes.tracers += change
+
+
 def is_grad_enabled() -> bool:
     """Return whether ops of this thread record."""
     return tls.grad

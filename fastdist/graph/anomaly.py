@@ -1,0 +1,72 @@
+"""Anomaly mode: which call of the forward pass made the Node that failed, or that gave NaN."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends.backend import backend_of
+from ..core.errors import GraphError
+from ..tensor.tensor import Tensor
+from .modes import count_special, count_tracers
+from .node import Node
+
+_KEY = "fastdist.forward_traceback"
+
+
+class _Anomaly:
+    """Whether the mode is on; process-wide, as in PyTorch."""
+
+    __slots__ = ("check_nan", "enabled")
+
+    def __init__(self) -> None:
+        self.enabled = False
+        self.check_nan = True
+
+
+anomaly = _Anomaly()
+
+
+def set_anomaly_mode(enabled: bool, check_nan: bool = True) -> None:
+    """Switch the mode. While it is on ops go the general way, where each Node is noted."""
+    if enabled is not anomaly.enabled:
+        change = 1 if enabled else -1
+        count_tracers(change)
+        count_special(change)
+    anomaly.enabled, anomaly.check_nan = enabled, check_nan
+
+
+def note_forward(node: Node) -> None:
+    """Remember where node is being recorded. Called where modes.tracers is not zero."""
+    if anomaly.enabled:
+        node.metadata[_KEY] = "".join(traceback.format_stack()[:-1])
+
+
+def warn_of(node: Node) -> None:
+    """Show where the Node whose gradient fails was recorded."""
+    forward = node.metadata.get(_KEY)
+    if forward is None:
+        text = (
+            "No forward pass information available. Enable detect_anomaly during the forward pass"
+        )
+    else:
+        text = f"Traceback of forward call that caused the error:\n{forward}"
+    warnings.warn(f"Error detected in {node.name()}. {text}", stacklevel=2)
+
+
+def require_no_nan(node: Node, results: Sequence[Any]) -> None:
+    """Raise an error for a gradient that node made and that is not a number.
+
+    Raises  GraphError naming the Node and its output
+    """
+    for i, g in enumerate(results):
+        if isinstance(g, Tensor) and g.layout.dtype.is_floating_point:
+            values = backend_of(g.layout.device.type).to_numpy(g.array)
+            if np.isnan(values).any():
+                raise GraphError(
+                    f"Function '{node.name()}' returned nan values in its {i}th output."
+                )

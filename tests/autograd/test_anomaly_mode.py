@@ -1,0 +1,80 @@
+"""Anomaly mode names the op whose gradient went wrong, and the line that called it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+from fastdist import Tensor
+from fastdist.autograd import Function, detect_anomaly, set_detect_anomaly
+from fastdist.graph.modes import modes
+
+
+def not_a_number(x: Tensor) -> Tensor:
+    return (x * 0.0).sqrt() * 0.0
+
+
+def test_nan_is_found_with_the_forward_call_that_made_it() -> None:
+    x = fd.ones(2, requires_grad=True)
+    with detect_anomaly():
+        y = not_a_number(x).sum()
+        with (
+            pytest.warns(
+                UserWarning, match=r"(?s)^Error detected in SqrtBackward0\..*not_a_number"
+            ),
+            pytest.raises(RuntimeError, match=r"^Function 'SqrtBackward0' returned nan values in"),
+        ):
+            y.backward()
+
+
+def test_nan_passes_where_only_errors_are_watched() -> None:
+    x = fd.ones(2, requires_grad=True)
+    with detect_anomaly(check_nan=False):
+        not_a_number(x).sum().backward()
+    assert x.grad.isnan().all().item()
+
+
+def test_graph_recorded_before_the_mode_has_no_traceback() -> None:
+    y = not_a_number(fd.ones(2, requires_grad=True)).sum()
+    with (
+        detect_anomaly(),
+        pytest.warns(UserWarning, match="No forward pass information available"),
+        pytest.raises(RuntimeError, match="returned nan values"),
+    ):
+        y.backward()
+
+
+def test_error_in_a_function_comes_with_its_forward_call() -> None:
+    class Fails(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Any:
+            raise KeyError("mine")
+
+    with detect_anomaly():
+        y = Fails.apply(fd.ones(2, requires_grad=True)).sum()
+        with (
+            pytest.warns(UserWarning, match=r"(?s)FailsBackward.*Fails\.apply"),
+            pytest.raises(KeyError),
+        ):
+            y.backward()
+
+
+def test_mode_ends_with_its_block_and_ops_are_fast_again() -> None:
+    with detect_anomaly(), set_detect_anomaly(False):
+        assert modes.tracers == 0
+    assert (modes.tracers, modes.special) == (0, 0)
+
+
+def test_gradients_are_what_they_are_without() -> None:
+    x = fd.tensor([1.0, 2.0], requires_grad=True)
+    with detect_anomaly():
+        y = x * x
+        y[0].mul_(3.0)
+        (y @ y).backward()
+    assert x.grad.tolist() == [36.0, 32.0]
