@@ -25,6 +25,10 @@ class Device:
     def __new__(cls, type: str | Device, index: int | None = None) -> Device:
         if isinstance(type, Device):
             return type
+        if not isinstance(type, str):
+            raise DeviceError(
+                f"Invalid device: {type!r}; expected such as 'cpu', 'cuda:0', 'sim:1'"
+            )
         name, _, number = type.partition(":")
         if number:
             if index is not None or not number.isdigit():

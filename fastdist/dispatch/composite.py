@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from .arguments import checked
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -46,7 +48,8 @@ def composite(
     def declare(call: F) -> F:
         known = name or call.__name__
         assert known not in COMPOSITES, f"{known} is declared twice"
-        COMPOSITES[known] = Composite(known, call, function, method, inplace, functional)
-        return call
+        made = checked(call)
+        COMPOSITES[known] = Composite(known, made, function, method, inplace, functional)
+        return made
 
     return declare

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.device import CPU
 from ..core.dtypes import DType
+from ..core.errors import DTypeError
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, wrap
 
@@ -48,12 +49,27 @@ def _remember(value: Any, dtype: DType) -> Any:
 def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
     """Return a number as a 0-d NumPy array of dtype, which every backend takes by value.
 
-    Raises  RuntimeError for an integer that no 64-bit number holds
+    Raises  RuntimeError for an integer that no 64-bit number holds, TypeError for no number
     """
+    if value.__class__ not in _PYTHON:
+        value = _number_of(value)
     with np.errstate(all="ignore"):
         try:
             return np.asarray(value).astype(dtype.numpy)
-        except (OverflowError, TypeError, ValueError) as error:
+        except OverflowError as error:
             raise RuntimeError(
                 f"value {value!r} cannot be converted to type {dtype.name}"
             ) from error
+
+
+_PYTHON = frozenset({int, float, bool})
+
+
+def _number_of(value: Any) -> Any:
+    if isinstance(value, Tensor) and value.layout.numel == 1:
+        return value.item()
+    if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biuf" and not value.ndim:
+        return value
+    if isinstance(value, int | float):
+        return value
+    raise DTypeError(f"expected a number, got {type(value).__name__} {value!r}")

@@ -13,6 +13,7 @@ from ..core.device import CPU, Device
 from ..core.errors import DeviceError
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
+from .arguments import UNCLEAR, ArgumentError, find_fault, is_clear
 
 PLAIN = frozenset({Tensor, Parameter})
 
@@ -84,7 +85,7 @@ def _public_function(op: Op) -> Callable[..., Any]:
     """
     names: dict[str, Any] = {
         "_op": op,
-        "_general": lambda *args: finish(op, op.general(*args), args[0]),
+        "_general": _checked_general(op),
     }
     parts, starred = [], False
     for parameter in op.parameters:
@@ -124,6 +125,21 @@ def _compiled(source: str) -> CodeType:
     # Ops of one signature have one source; to compile it for each of them would take longer than
     # all else that is done for an op at import.
     return compile(source, "<fastdist op>", "exec")
+
+
+def _checked_general(op: Op) -> Callable[..., Any]:
+    def general(operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any) -> Any:
+        try:
+            return finish(op, op.general(operands, attributes, out), operands)
+        except UNCLEAR as error:
+            given = dict(zip((*op.tensors, *op.attributes), (*operands, *attributes), strict=True))
+            parameters = {parameter.name: parameter for parameter in op.parameters}
+            fault = None if is_clear(error) else find_fault(op.name, parameters, given)
+            if fault is None:
+                raise
+            raise ArgumentError(fault) from error
+
+    return general
 
 
 def dress(function: Callable[..., Any], op: Op) -> Callable[..., Any]:

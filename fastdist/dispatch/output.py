@@ -24,6 +24,8 @@ def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
 
 
 def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> Tensor:
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}(): argument 'out' must be a Tensor, not {type(out).__name__}")
     if tls.grad and any(isinstance(o, Tensor) and o.edge is not None for o in (*operands, out)):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, "

@@ -12,6 +12,7 @@ from ..core import dtypes
 from ..core.device import CPU, Device
 from ..core.dtypes import DType, int64
 from ..core.errors import ShapeError
+from ..dispatch.arguments import checked
 from ..dispatch.promotion import dtype_of_number, get_default_dtype
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, layout_of, wrap
@@ -62,6 +63,8 @@ def tensor(
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("="))
     wanted = dtypes.from_numpy(array.dtype) if dtype is None else dtype
+    if not isinstance(wanted, DType):
+        raise TypeError(f"tensor(): expected a dtype such as fastdist.float32, got {dtype!r}")
     with np.errstate(all="ignore"):
         array = array.astype(wanted.numpy, copy=False)
     return finish(array, device, requires_grad)
@@ -104,6 +107,7 @@ def _short(data: Any) -> str:
     return text if len(text) < 60 else text[:57] + "..."
 
 
+@checked
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """Return data as a Tensor, sharing memory with a Tensor or CPU array of the right dtype."""
     if isinstance(data, Tensor):
@@ -124,6 +128,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     return wrap(array, layout_of(array))
 
 
+@checked
 def full(
     size: Any,
     fill_value: Any,
@@ -140,6 +145,7 @@ def full(
     return finish(np.full(sizes_of((size,)), number, wanted.numpy), device, requires_grad)
 
 
+@checked
 def zeros(
     *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -148,6 +154,7 @@ def zeros(
     return finish(np.zeros(sizes_of(size), wanted.numpy), device, requires_grad)
 
 
+@checked
 def ones(
     *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -156,6 +163,7 @@ def ones(
     return finish(np.ones(sizes_of(size), wanted.numpy), device, requires_grad)
 
 
+@checked
 def empty(
     *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -171,6 +179,7 @@ def _like(input: Tensor, dtype: DType | None, device: Any) -> dict[str, Any]:
     }
 
 
+@checked
 def zeros_like(
     input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -178,6 +187,7 @@ def zeros_like(
     return zeros(input.layout.shape, **_like(input, dtype, device), requires_grad=requires_grad)
 
 
+@checked
 def ones_like(
     input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -185,6 +195,7 @@ def ones_like(
     return ones(input.layout.shape, **_like(input, dtype, device), requires_grad=requires_grad)
 
 
+@checked
 def empty_like(
     input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -192,6 +203,7 @@ def empty_like(
     return empty(input.layout.shape, **_like(input, dtype, device), requires_grad=requires_grad)
 
 
+@checked
 def full_like(
     input: Tensor,
     fill_value: Any,
@@ -206,6 +218,7 @@ def full_like(
     )
 
 
+@checked
 def arange(
     start: Any,
     end: Any = None,
@@ -235,6 +248,7 @@ def arange(
     return finish(values.astype(wanted.numpy), device, requires_grad)
 
 
+@checked
 def linspace(
     start: float,
     end: float,
@@ -249,6 +263,7 @@ def linspace(
     return finish(np.linspace(start, end, steps).astype(wanted.numpy), device, requires_grad)
 
 
+@checked
 def eye(
     n: int,
     m: int | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.errors import ShapeError
+from ..dispatch.arguments import checked
 from ..dispatch.rules import normalize_axis
 from ..dispatch.view import view as view_op
 from ..tensor.layout import Layout, Shape, count_elements
@@ -18,7 +19,7 @@ def canonical_sizes(name: str, sizes: Any, numel: int) -> Shape:
     """
     if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
         sizes = sizes[0]
-    shape = [size.__index__() for size in sizes]
+    shape = integers(name, sizes)
     known = count_elements(tuple(n for n in shape if n != -1))
     free = shape.count(-1)
     if free > 1:
@@ -37,6 +38,17 @@ def canonical_sizes(name: str, sizes: Any, numel: int) -> Shape:
     if count_elements(tuple(shape)) != numel:
         raise ShapeError(f"shape '{shape}' is invalid for input of size {numel}: {name}")
     return tuple(shape)
+
+
+def integers(name: str, sizes: Any) -> list[int]:
+    """Return sizes as Python integers.
+
+    Raises  TypeError if they are none
+    """
+    try:
+        return [size.__index__() for size in sizes]
+    except (AttributeError, TypeError) as error:
+        raise TypeError(f"{name}(): sizes must be integers, got {sizes!r}") from error
 
 
 def view_strides(layout: Layout, shape: Shape) -> Shape | None:
@@ -130,7 +142,7 @@ def permute(input: Tensor, *dims: Any) -> Tensor:
 @permute.prepare
 def _(input: Tensor, dims: Any) -> tuple[Any, ...]:
     if len(dims) == 1 and not hasattr(dims[0], "__index__"):
-        dims = dims[0]
+        dims = integers("permute", dims[0])
     ndim = len(input.layout.shape)
     if len(dims) != ndim:
         raise ShapeError(
@@ -166,7 +178,7 @@ def _(input: Tensor, sizes: Any) -> tuple[Any, ...]:
     if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
         sizes = sizes[0]
     shape = input.layout.shape
-    wanted = [size.__index__() for size in sizes]
+    wanted = integers("expand", sizes)
     lead = len(wanted) - len(shape)
     if lead < 0:
         raise ShapeError(
@@ -266,6 +278,7 @@ def _(g: Tensor, input_layout: Layout, index: Any) -> Tensor:
     return place(g, input_layout.shape, index)  # type: ignore[no-any-return]
 
 
+@checked
 def t(input: Tensor) -> Tensor:
     """Return the transpose of a tensor with at most two axes, as a view.
 
@@ -279,6 +292,8 @@ def t(input: Tensor) -> Tensor:
 
 def reshape(input: Tensor, *shape: Any) -> Tensor:
     """Return the elements under another shape: a view where strides allow, else a copy."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"reshape(): argument 'input' must be a Tensor, not {type(input).__name__}")
     sizes = canonical_sizes("reshape", shape, input.layout.numel)
     if view_strides(input.layout, sizes) is None:
         input = input.contiguous()  # type: ignore[attr-defined]

@@ -129,7 +129,7 @@ def nan_to_num(
 @composite(inplace=True)
 def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """Return input to the power of exponent, computed in float64."""
-    wide = [o.to(float64) if isinstance(o, Tensor) else float(o) for o in (input, exponent)]  # type: ignore[attr-defined]
+    wide = [o.to(float64) if isinstance(o, Tensor) else o for o in (input, exponent)]  # type: ignore[attr-defined]
     return _ops["pow"].public(*wide, out=out)  # type: ignore[no-any-return]
 
 

@@ -104,11 +104,12 @@ class Tensor(TensorMethods):
 
     def size(self, dim: int | None = None) -> Size | int:
         """Return the shape, or the length of one axis."""
-        return self.shape if dim is None else self.layout.shape[dim]
+        return self.shape if dim is None else self.layout.shape[_axis(self.layout, dim)]
 
     def stride(self, dim: int | None = None) -> Shape | int:
         """Return the strides in elements, or that of one axis."""
-        return self.layout.strides if dim is None else self.layout.strides[dim]
+        strides = self.layout.strides
+        return strides if dim is None else strides[_axis(self.layout, dim)]
 
     def dim(self) -> int:
         """Return the number of axes."""
@@ -229,6 +230,19 @@ class Tensor(TensorMethods):
         if self.layout.dtype.is_floating_point or self.layout.numel != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.to_numpy().item())
+
+
+def _axis(layout: Layout, dim: int) -> int:
+    n = len(layout.shape)
+    if not hasattr(dim, "__index__"):
+        raise TypeError(f"dim must be an integer, got {type(dim).__name__} {dim!r}")
+    if n == 0:
+        raise IndexError(f"dimension specified as {dim} but tensor has no dimensions")
+    if not -n <= dim < n:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
+        )
+    return dim
 
 
 class Size(tuple[int, ...]):
