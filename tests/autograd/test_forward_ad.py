@@ -14,7 +14,7 @@ import fastdist as fd
 from fastdist import Tensor
 from fastdist.autograd import forward_ad as fwad
 from fastdist.autograd import grad
-from fastdist.graph.forward_grad import ForwardADLevel
+from fastdist.graph.forward_grad import ForwardADLevel, adopt
 from fastdist.graph.modes import modes
 from fastdist.ops.movement import basic_index
 
@@ -372,3 +372,29 @@ def test_op_without_forward_mode_says_so(level: int) -> None:
 def test_plain_tensors_have_no_tangent_work_while_a_level_is_open(level: int) -> None:
     y = (tensor(X, requires_grad=True) * 2.0).exp()
     assert y.extra is None
+
+
+def test_mirror_of_a_remote_level_carries_tangents_like_any_level() -> None:
+    mirror = ForwardADLevel.get_or_create_mirror(7 << 48)
+    try:
+        with adopt(mirror):
+            y = fwad.make_dual(tensor(X), tensor(T)) * 2.0
+            assert tangent(y) == [1.0, -2.0, 4.0]
+        assert fwad.unpack_dual(y, level=mirror).tangent.tolist() == [1.0, -2.0, 4.0]
+        assert tangent(y) is None
+    finally:
+        ForwardADLevel.release_mirror(7 << 48)
+    assert fwad.unpack_dual(y, level=mirror).tangent is None
+
+
+def test_level_inside_a_mirror_gives_mixed_derivatives() -> None:
+    mirror = ForwardADLevel.get_or_create_mirror(7 << 48)
+    try:
+        with adopt(mirror):
+            outer = fwad.make_dual(tensor([2.0]), tensor([1.0]))
+            with fwad.dual_level():
+                inner = fwad.make_dual(outer, tensor([1.0]))
+                first = fwad.unpack_dual(inner * inner * inner).tangent
+            assert (tangent(first), tangent(outer * outer)) == ([12.0], [4.0])
+    finally:
+        ForwardADLevel.release_mirror(7 << 48)
