@@ -32,7 +32,13 @@ from .core.dtypes import bool_ as bool
 from .core.dtypes import float16, float32, float64, int8, int16, int32, int64, uint8
 from .core.generator import Generator, default_generator, initial_seed, manual_seed, seed
 from .dispatch.promotion import get_default_dtype, set_default_dtype
-from .graph.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .graph.modes import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from .namespace.load import NAMES as _NAMES
 from .tensor.printing import set_printoptions
 from .tensor.tensor import Size, Tensor
@@ -57,6 +63,7 @@ __all__ = [
     "float64",
     "get_default_dtype",
     "half",
+    "inference_mode",
     "initial_seed",
     "int",
     "int8",
