@@ -129,7 +129,6 @@ class StructuredOp(Op):
         operands = tuple([None if o is None else _operand(o) for o in operands])
         if refused(operands) or not any(isinstance(o, Tensor) for o in operands):
             return NotImplemented
-        assert self._plan is not None, f"{self.name} has no plan"
         plan = self._plan_for(operands, attributes)
         results = self._run(operands, plan)
         if len(results) > 1:
@@ -145,16 +144,17 @@ class StructuredOp(Op):
         return results[0] if len(results) == 1 else results
 
     def _plan_for(self, operands: Sequence[Any], attributes: tuple[Any, ...]) -> Plan:
-        """Return the plan, found before for the same layout and attributes if there is one input."""
+        """Return the plan, found before for this layout and attributes if there is one input."""
         assert self._plan is not None, f"{self.name} has no plan"
-        if len(operands) != 1:
+        types = tuple(map(type, attributes))
+        if len(operands) != 1 or not _PLAIN_ATTRIBUTES.issuperset(types):
             return self._plan(*operands, *attributes)
         plans = operands[0].layout.plans
         # The types count as well: True, 1 and 1.0 are equal, but an axis may not be True.
-        key = (self, attributes, *map(type, attributes))
+        key = (self, attributes, types)
         try:
             plan: Plan | None = plans.get(key)
-        except TypeError:  # a list, which cannot be a key
+        except TypeError:  # a tuple of what cannot be a key
             return self._plan(*operands, *attributes)
         if plan is None:
             plan = plans.remember(key, self._plan(*operands, *attributes))
@@ -176,7 +176,7 @@ class StructuredOp(Op):
                 else backend.from_numpy(operand.array, index)
             )
             if plan.compute is not None and layout.dtype is not plan.compute:
-                array = as_compute(backend, array, plan.compute, index)
+                array = as_array(backend, array, plan.compute.numpy, index)
             arrays.append(array)
         if self.keeps_order:
             outs = [empty_like_operands(backend, operands, plan.dtype, device, plan.shape)]
@@ -272,15 +272,8 @@ class StructuredOp(Op):
 
 
 _NUMBER = frozenset({int, float, bool})
-
-
-def as_compute(backend: Any, array: Any, dtype: DType, index: int | None) -> Any:
-    """Return array in dtype, bool included."""
-    if array.dtype == bool:
-        out = backend.empty(tuple(array.shape), dtype.numpy, index)
-        backend.copy_into(out, array)
-        return out
-    return as_array(backend, array, dtype.numpy, index)
+# Attributes of these types say all about a plan, and hold no memory worth freeing.
+_PLAIN_ATTRIBUTES = frozenset({int, float, bool, str, tuple, type(None), DType})
 
 
 class StructuredNode(Node):

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..backends.backend import backend_of
 from ..graph.modes import modes, tls
+from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, layout_of, wrap
 from .op import register
@@ -55,11 +56,11 @@ class ViewOp(StructuredOp):
             return NotImplemented
         if self._prepare is not None:
             attributes = self._prepare(input, *attributes)
-        device = input.layout.device
-        array = self.view_array(input.array, device, attributes)
-        result = wrap(array, layout_of(array, device))
-        result.storage = storage_of(input)
-        self.record(result, operands, attributes, None)
+        array = self.view_array(input.array, input.layout.device, attributes)
+        result = wrap(array, view_layout(input.layout, array))
+        result.storage = input.storage or storage_of(input)
+        if input.edge is not None:
+            self.record(result, operands, attributes, None)
         self._remember(input, result, attributes)
         if modes.special:
             carry_view(result, input)
@@ -83,6 +84,19 @@ class ViewOp(StructuredOp):
             result.storage.add_view(result)
         else:
             extra.made_in_no_grad = True
+
+
+def view_layout(of: Layout, array: Any) -> Layout:
+    """Return the layout of a view of a tensor whose layout is `of`.
+
+    Note    kept with the layout it was made of: a loop that takes the same view again and again
+            would otherwise make the view's layout anew each time
+    """
+    key = (array.shape, array.strides)
+    layout: Layout | None = of.plans.get(key)
+    if layout is None:
+        layout = of.plans.remember(key, layout_of(array, of.device))
+    return layout
 
 
 def detach(input: Tensor) -> Tensor:

@@ -125,8 +125,21 @@ def _(input: Any, input_t: Any, src: Any, src_t: Any, places: Places, accumulate
     )
 
 
+_BASIC = frozenset({int, type(None)})
+
+
 def subscript(input: Tensor, index: Any) -> Tensor:
     """Return `input[index]`: a view for integers, slices, None and `...`, a copy for tensors."""
+    kind = index.__class__
+    if kind is int:
+        # The commonest by far: rows of a batch, and iteration.
+        return view_at(input, (index, Ellipsis))
+    if (
+        kind is slice
+        and index.step is None
+        and _BASIC.issuperset((index.start.__class__, index.stop.__class__))
+    ):
+        return view_at(input, (index, Ellipsis))
     basic, entries = split_index(input, index)
     if basic or entries is None:
         input = view_at(input, basic or (Ellipsis,))
