@@ -123,7 +123,8 @@ class CpuBackend:
             view: np.ndarray = np.ndarray(shape, array.dtype, array, 0, strides)
         else:
             view = as_strided(array, shape, strides)
-        if 0 in strides and any(n > 1 and s == 0 for n, s in zip(shape, strides, strict=True)):
+        repeated = [n for n, s in zip(shape, strides, strict=True) if n > 1 and s == 0]
+        if repeated and view.size:
             view.flags.writeable = False  # one place in memory stands for many elements
         return view
 

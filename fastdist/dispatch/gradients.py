@@ -14,6 +14,9 @@ from ..tensor.tensor import Tensor
 from .broadcast import sum_array_to
 from .composite import COMPOSITES
 
+# Inputs of these names choose: they are bool, and stay so whatever the op computes in.
+CONDITIONS = frozenset({"condition", "mask"})
+
 
 def gradient_array(body: Body, operands: Sequence[Any], layout: Layout, target: Layout) -> Any:
     """Return the gradient that body says of g and saved arrays, summed and cast to the input's
@@ -27,7 +30,10 @@ def gradient_array(body: Body, operands: Sequence[Any], layout: Layout, target: 
     if body.tree.__class__ is Name:
         found = operands[-1]
     else:
-        arrays = [as_array(backend, operand, dtype, index) for operand in operands]
+        arrays = [
+            operand if name in CONDITIONS else as_array(backend, operand, dtype, index)
+            for name, operand in zip(body.names, operands, strict=True)
+        ]
         found = backend.empty(layout.shape, dtype, index)
         backend.pointwise(body, arrays, found)
     found = sum_array_to(found, Layout.of(layout.dtype, layout.device, target.shape))
@@ -57,8 +63,8 @@ def cast_array(array: Any, layout: Layout, target: Layout) -> Any:
 
 
 def as_array(backend: Any, operand: Any, dtype: Any, index: int | None) -> Any:
-    """Return operand in dtype; booleans that choose stay what they are."""
-    if operand.dtype == dtype or operand.dtype == bool:
+    """Return operand in dtype."""
+    if operand.dtype == dtype:
         return operand
     out = backend.empty(tuple(operand.shape), dtype, index)
     backend.copy_into(out, operand)

@@ -66,6 +66,8 @@ def require_may_change(target: Tensor) -> None:
 
 def _require_writable(target: Tensor) -> None:
     layout = target.layout
+    if layout.numel == 0:
+        return
     if not layout.contiguous and any(
         step == 0 and length > 1 for length, step in zip(layout.shape, layout.strides, strict=True)
     ):

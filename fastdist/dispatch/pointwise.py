@@ -23,14 +23,12 @@ from ..tensor.tensor import Tensor, layout_of, wrap
 from .broadcast import broadcast_shapes
 from .constants import as_operand
 from .derive import ZERO, gradient_body, gradient_of, tensor_expression, with_defaults
-from .gradients import as_array, in_used_order
+from .gradients import CONDITIONS, as_array, in_used_order
 from .op import Op, common_device, register
 from .output import write_out
 from .promotion import dtype_of_number, get_default_dtype, result_dtype
 from .tangents import carry_pointwise, levels_of
 
-# Inputs of these names choose: they are bool, and stay so whatever the op computes in.
-CONDITIONS = frozenset({"condition", "mask"})
 # Numbers of these names scale an operand: they say nothing about the result's dtype.
 FACTORS = frozenset({"alpha", "value"})
 
@@ -222,11 +220,7 @@ class PointwiseOp(Op):
         if operand.layout.device is not device:
             array = np.asarray(array)  # 0-d and on the CPU: goes by value
             return array.astype(compute.numpy)
-        return (
-            as_array(backend, array, compute.numpy, device.index)
-            if array.dtype != bool
-            else (array if compute is bool_ else _cast(backend, array, compute, device))
-        )
+        return as_array(backend, array, compute.numpy, device.index)
 
     def _remember_plan(self, operands: Sequence[Any], result: Tensor) -> None:
         """Let the fast closure know the result's layout for this pair of layouts next time."""
@@ -306,12 +300,6 @@ def refused(operands: Sequence[Any]) -> bool:
 def _number_tensor(value: Any, dtype: DType) -> Tensor:
     array = as_operand(value, dtype)
     return wrap(array, layout_of(array))
-
-
-def _cast(backend: Any, array: Any, dtype: DType, device: Any) -> Any:
-    out = backend.empty(tuple(array.shape), dtype.numpy, device.index)
-    backend.copy_into(out, array)
-    return out
 
 
 def empty_like_operands(

@@ -43,3 +43,8 @@ def test_inplace_refuses_a_view_of_a_view_that_was_made_a_leaf() -> None:
 def test_inplace_speaks_of_shapes_before_dtypes() -> None:
     with pytest.raises(RuntimeError, match="output with shape"):
         fastdist.zeros(2, dtype=fastdist.int64).add_(fastdist.zeros(3, 2))
+
+
+def test_inplace_on_an_expanded_view_without_elements_does_nothing() -> None:
+    x = fastdist.zeros(1, 0).expand(3, 0)
+    assert x.sqrt_().shape == (3, 0)

@@ -38,3 +38,9 @@ def test_add_keeps_bool_whatever_alpha_is() -> None:
 def test_a_result_walks_memory_as_a_transposed_operand_with_an_axis_of_one_does() -> None:
     x = fastdist.ones(3, 2).unsqueeze(0).permute(0, 2, 1)
     assert x.exp().stride()[1:] == (1, 2)
+
+
+def test_gradients_of_an_op_with_a_bool_operand_are_computed_in_floating_point() -> None:
+    x = fastdist.tensor([0.5, 2.0], requires_grad=True)
+    fastdist.atan2(fastdist.tensor([True, False]), x).sum().backward()
+    assert x.grad.tolist() == pytest.approx([-0.8, 0.0])
