@@ -208,9 +208,48 @@ class Message:
             raise MessageError(f"a message of {total} bytes; the limit is {MAX_BYTES}")
         return [first, *frames]
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the message carries nothing but its body."""
+        return not (self.tensors or self.metadata or self.tangents or self.autograd)
+
     def size_bytes(self) -> int:
         """Return the bytes of body and buffers."""
         return len(self.body) + sum(len(buffer) for buffer in self.buffers)
+
+
+def encode_plain(
+    type: int,
+    message_id: int,
+    source: int,
+    incarnation: int,
+    body: bytes,
+    encoding: int,
+    timeout_ms: int = 0,
+) -> list[Buffer]:
+    """Return the frames of a message that carries nothing but a body: the usual small call."""
+    _require_frame_fits(len(body))
+    return [
+        _HEADER.pack(
+            VERSION,
+            encoding,
+            type,
+            0,
+            incarnation,
+            message_id,
+            source,
+            timeout_ms,
+            0,
+            0,
+            0,
+            len(body),
+            0,
+            0,
+            0,
+            0,
+        )
+        + body
+    ]
 
 
 def decode(frames: Sequence[Buffer]) -> Message:
@@ -232,15 +271,15 @@ def _decode(frames: Sequence[Buffer]) -> Message:
     first = frames[0]
     if len(first) < _HEADER.size:
         raise MessageError(f"a first frame of {len(first)} bytes; a header has {_HEADER.size}")
-    (version, encoding, type_, flags, incarnation, message_id, source, timeout_ms, function_id) = (
-        header := _HEADER.unpack_from(first)
-    )[:9]
-    tensors, buffers, body_bytes, lane, inner_type, tangents, metadata_bytes = header[9:]
+    message: Message = object.__new__(Message)
+    header = _HEADER.unpack_from(first)
+    version, message.encoding, message.type, flags, message.incarnation = header[:5]
+    message.message_id, message.source, message.timeout_ms, message.function_id = header[5:9]
+    tensors, buffers, body_bytes, message.lane, message.inner_type = header[9:14]
+    tangents, metadata_bytes = header[14:]
     if version != VERSION:
         raise MessageError(f"wire version {version}; this worker speaks {VERSION}")
-    message = Message(type_, message_id, source=source, incarnation=incarnation)
-    message.encoding, message.flags, message.function_id = encoding, flags, function_id
-    message.timeout_ms, message.lane, message.inner_type = timeout_ms, lane, inner_type
+    message.flags = flags
     at = _HEADER.size
     if tensors or buffers or tangents or metadata_bytes or flags & AUTOGRAD:
         reader = _Tables(frames, at)
@@ -259,6 +298,8 @@ def _decode(frames: Sequence[Buffer]) -> Message:
         )
     else:
         message.body = first[at:]
+        message.tensors = message.buffers = message.tangents = ()
+        message.autograd = message.metadata = None
     return message
 
 

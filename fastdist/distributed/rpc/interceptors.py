@@ -24,6 +24,8 @@
 # `request` is the envelope of the request that a response answers, as it was sent or came in.
 # response_out runs on the thread that has the result, which for an async function is not the one
 # that ran request_in: whatever it needs it takes from `request`.
+# An answer of the unwrapped types with nothing but a value in it (no tensors, block, tangents or
+# metadata) is not shown to response_in: there is nothing to take off.
 # An error in request_out is raised to the caller; in request_in or response_out it is sent to the
 # caller as the function's would be; in response_in it becomes the call's error.
 
@@ -83,6 +85,13 @@ class Envelope:
         if not self.inner_type:
             self.inner_type = self.message_type
         self.message_type = message_type
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing travels but a body."""
+        return not (
+            self.tensors or self.metadata or self.tangents or self.autograd or self.inner_type
+        )
 
     @property
     def effective_type(self) -> int:

@@ -129,6 +129,8 @@ class Membership:
         self._members_lock = threading.Lock()
         self._by_id: dict[int, Record] = {}
         self._by_name: dict[str, Record] = {}
+        # Looked up at each call; one object for each member, by name and by id.
+        self._infos: dict[str | int, WorkerInfo] = {}
         for record in members:
             self._add(record)
 
@@ -145,6 +147,14 @@ class Membership:
                 f"{'name' if isinstance(to, str) else 'id'} {to}; the group has: {known}"
             )
         return record
+
+    def info_of(self, to: str | int | WorkerInfo) -> WorkerInfo:
+        """Return the WorkerInfo of a member.
+
+        Raises  RpcError naming the ones that exist
+        """
+        info = self._infos.get(to.id if isinstance(to, WorkerInfo) else to)
+        return self.get(to).info if info is None else info
 
     def find(self, to: str | int | WorkerInfo) -> Record | None:
         """Return a member's record, or None."""
@@ -189,10 +199,13 @@ class Membership:
                 record = self._by_id.pop(rank, None)
                 if record is not None:
                     self._by_name.pop(record.name, None)
+                    self._infos.pop(record.name, None)
+                    self._infos.pop(rank, None)
 
     def _add(self, record: Record) -> None:
         self._by_id[record.rank] = record
         self._by_name[record.name] = record
+        self._infos[record.rank] = self._infos[record.name] = record.info
 
     def _refresh(self) -> None:
         for record in read_dynamic_members(self._store):

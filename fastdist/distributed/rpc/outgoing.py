@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastdist.core.errors import MessageError, RpcError, RpcTimeoutError, WorkerLostError
 from fastdist.core.future import Future
-from fastdist.distributed.pipe.message import Buffer, Message, decode
+from fastdist.distributed.pipe.message import Buffer, Message, decode, encode_plain
 
 from . import interceptors
 from .handlers import Reply
@@ -131,9 +131,13 @@ def pack_request(
     packing.peer = call.peer.info.id
     body, encoding = serialize(body_value, envelope.tensors)
     interceptors.request_out(envelope)
-    entries, buffers = pack_tensors(envelope.tensors, device_map)
     deadline = call.deadline
     left_ms = 0 if deadline is None else max(1, round((deadline - time.monotonic()) * 1000))
+    if envelope.is_plain:
+        kind, message_id = envelope.message_type, call.message_id
+        call.frames = encode_plain(kind, message_id, rank, incarnation, body, encoding, left_ms)
+        return
+    entries, buffers = pack_tensors(envelope.tensors, device_map)
     call.frames = Message(
         envelope.message_type,
         call.message_id,
@@ -156,6 +160,9 @@ def open_answer(answer: Message, call: Call) -> Any:
 
     Raises  what the callee raised, with its type where that can be had here
     """
+    if answer.is_plain and answer.type in _WITH_VALUE:
+        # Nothing that an interceptor could take off.
+        return deserialize(answer.body, answer.encoding, ())
     tensors, requires_grad = unpack_tensors(answer)
     envelope = Envelope(answer.type, call.peer.info.id, tensors, answer.metadata)
     if answer.type == MessageType.EXCEPTION:

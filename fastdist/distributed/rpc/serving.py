@@ -16,7 +16,7 @@ from fastdist.core.future import Future
 from fastdist.core.thread_pool import Work
 from fastdist.distributed.pipe.batch import MAX_MESSAGES, can_join, join, split, take_batch
 from fastdist.distributed.pipe.listener import Listener, Received
-from fastdist.distributed.pipe.message import Buffer, Message, decode
+from fastdist.distributed.pipe.message import Buffer, Message, decode, encode_plain
 
 from . import gate, interceptors
 from .handlers import Reply, ValueReply, handler_of
@@ -259,13 +259,20 @@ class Server:
         self._answered(incoming, was_async=was_async)
 
     def _send(self, incoming: Incoming, envelope: Envelope, body: bytes, encoding: int) -> None:
+        message = incoming.message
+        if envelope.is_plain:
+            kind, me = envelope.message_type, self._me
+            message_id = message.message_id
+            frames = encode_plain(kind, message_id, me.rank, me.incarnation, body, encoding)
+            self._reply(incoming.route, frames)
+            return
         device_map = None
         if envelope.tensors:
             device_map = self._device_map_back(incoming.caller)
         entries, buffers = pack_tensors(envelope.tensors, device_map)
         answer = Message(
             envelope.message_type,
-            incoming.message.message_id,
+            message.message_id,
             source=self._me.rank,
             incarnation=self._me.incarnation,
             body=body,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copyreg
 import io
 import pickle
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -60,26 +61,57 @@ def serialize(value: object, tensors: list[Tensor]) -> tuple[bytes, int]:
     if value is None:
         return b"", EMPTY
 
-    def put_tensor(tensor: Tensor) -> tuple[Any, ...]:
-        tensors.append(tensor)
-        return _tensor_at, (len(tensors) - 1,)
-
-    stream = io.BytesIO()
-    pickler = pickle.Pickler(stream, protocol=5)
-    pickler.dispatch_table = {
-        **copyreg.dispatch_table,
-        **_reducers,
-        Tensor: put_tensor,
-        Parameter: put_tensor,
-    }
+    packer = getattr(_packers, "packer", None)
+    if packer is None:
+        packer = _packers.packer = _Packer()
+    elif packer.is_busy:  # what is being pickled makes a call
+        packer = _Packer()
     try:
-        pickler.dump(value)
+        return packer.pack(value, tensors), PICKLE
     except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise RpcError(
             f"cannot send {type(value).__name__} to another worker: {error}; arguments and results "
             "must pickle, and functions and classes must be found by name on the other worker"
         ) from error
-    return stream.getvalue(), PICKLE
+
+
+class _Packer:
+    """A pickler that is used again and again; making one costs as much as a small body."""
+
+    def __init__(self) -> None:
+        self.is_busy = False
+        self._tensors: list[Tensor] = []
+        self._stream = io.BytesIO()
+        self._pickler = pickle.Pickler(self._stream, protocol=5)
+        self._others = 0
+
+    def pack(self, value: object, tensors: list[Tensor]) -> bytes:
+        """Return the pickle of value; append the Tensors in it to tensors."""
+        pickler, stream = self._pickler, self._stream
+        others = len(copyreg.dispatch_table) + len(_reducers)
+        if others != self._others:
+            self._others = others
+            known = {Tensor: self._put_tensor, Parameter: self._put_tensor}
+            pickler.dispatch_table = {**copyreg.dispatch_table, **_reducers, **known}
+        self._tensors = tensors
+        self.is_busy = True
+        try:
+            pickler.dump(value)
+            return stream.getvalue()
+        finally:
+            self.is_busy = False
+            self._tensors = []
+            # The memo holds what was pickled, and must not be taken for the next value.
+            pickler.clear_memo()
+            stream.seek(0)
+            stream.truncate()
+
+    def _put_tensor(self, tensor: Tensor) -> tuple[Any, ...]:
+        self._tensors.append(tensor)
+        return _tensor_at, (len(self._tensors) - 1,)
+
+
+_packers = threading.local()
 
 
 def deserialize(body: Buffer, encoding: int, tensors: Sequence[Tensor]) -> Any:

@@ -137,7 +137,7 @@ class ZmqAgent(RpcAgent):
 
     def get_worker_info(self, to: str | int | WorkerInfo | None = None) -> WorkerInfo:
         """Return this worker, or the one of a name or id."""
-        return self.me.info if to is None else self.members.get(to).info
+        return self.me.info if to is None else self.members.info_of(to)
 
     def get_worker_infos(self) -> list[WorkerInfo]:
         """Return all workers by id."""
