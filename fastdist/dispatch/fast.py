@@ -54,7 +54,8 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
             and other.__class__ in PLAIN
             and (not modes.special or concerns_nobody(input, other))
         ):
-            layout = a_layout = input.layout
+            layout: Any = input.layout
+            a_layout = layout
             b_layout = other.layout
             if a_layout is not b_layout:
                 layout = a_layout.plans.get(b_layout)
@@ -172,7 +173,8 @@ def unary(op: PointwiseOp, loop: PointwiseKernel) -> Callable[..., Any]:
                 return out
         return general_path((input,), ())
 
-    return silent(fast)
+    made: Callable[..., Any] = silent(fast)
+    return made
 
 
 def _test(op: PointwiseOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -194,7 +196,8 @@ def _test(op: PointwiseOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
                 return out
         return general_path((input,), ())
 
-    return silent(fast)
+    made: Callable[..., Any] = silent(fast)
+    return made
 
 
 def public_of(op: Op, make_fast: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:

@@ -35,8 +35,12 @@ class MatmulBackward0(Node):
     __slots__ = ("input", "input_version", "other", "other_version")
     fresh = True
     op: StructuredOp
+    input: Tensor | None
+    other: Tensor | None
+    input_version: int
+    other_version: int
 
-    @silent
+    @silent  # type: ignore[untyped-decorator]
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return g @ other.T and input.T @ g, each if it is wanted."""
         a, b = self.edges
@@ -116,7 +120,8 @@ def fast_matmul(op: StructuredOp) -> Callable[..., Any]:
                 return out
         return general_path((input, other), ())
 
-    return silent(matmul)
+    made: Callable[..., Any] = silent(matmul)
+    return made
 
 
 def product_layout(a: Layout, b: Layout) -> Layout | None:
@@ -143,6 +148,7 @@ class SumBackward0(Node):
     """The sum of all: its gradient is the one number, seen as the input's shape."""
 
     __slots__ = ("input_layout",)
+    input_layout: Layout
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return g repeated by strides of 0."""
@@ -162,7 +168,7 @@ def fast_sum(op: StructuredOp, general: Callable[..., Any]) -> Callable[..., Any
     """Return op for the sum of all elements of a small tensor; everything else goes the general
     way.
     """
-    reduce = np.add.reduce
+    reduce: Callable[..., Any] = np.add.reduce
     empty = np.empty
 
     def sum(input, dim=None, keepdim=False, *, dtype=None, out=None):  # type: ignore[no-untyped-def]
@@ -201,7 +207,8 @@ def fast_sum(op: StructuredOp, general: Callable[..., Any]) -> Callable[..., Any
                 return result
         return general(input, dim, keepdim, dtype=dtype, out=out)
 
-    return silent(sum)
+    made: Callable[..., Any] = silent(sum)
+    return made
 
 
 def sum_plan(layout: Layout) -> tuple[Layout, Any, Any]:

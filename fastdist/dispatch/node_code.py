@@ -57,7 +57,7 @@ class PointwiseNode(Node):
         """Return the gradients as Tensors that know how they were made."""
         saved = self.saved_tensors()
         layouts = getattr(self, "layouts", None)
-        out = []
+        out: list[Tensor | None] = []
         for i, (edge, derivative) in enumerate(zip(self.edges, self.op.vjps, strict=True)):
             if edge is None:
                 out.append(None)

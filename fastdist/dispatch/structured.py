@@ -115,10 +115,8 @@ class StructuredOp(Op):
             )
             # type() as a statement: the class differs from its base only in name, op and what must
             # be kept.
-            made = type(name, (StructuredNode,), {"__slots__": (), "__module__": "fastdist.graph"})
-            made.op = self  # type: ignore[attr-defined]
-            made.fresh = self.fresh
-            made.saves_out = "out" in needs  # type: ignore[attr-defined]
+            made: Any = type(name, (StructuredNode,), {"__slots__": (), "__module__": "fastdist.graph"})
+            made.op, made.fresh, made.saves_out = self, self.fresh, "out" in needs
             self._node = made
         return self._node
 
@@ -164,7 +162,7 @@ class StructuredOp(Op):
         device = common_device(self, tuple(operands))
         backend = backend_of(device.type)
         index = device.index
-        arrays = []
+        arrays: list[Any] = []
         for operand in operands:
             if operand is None:
                 arrays.append(None)
@@ -281,6 +279,8 @@ class StructuredNode(Node):
 
     __slots__ = ("attributes", "layouts", "out", "plan", "saved")
     op: StructuredOp
+    layouts: tuple[Any, ...]
+    saved: Any  # name -> (tensor, version), None once released
     saves_out: bool = False
     fresh = False
 

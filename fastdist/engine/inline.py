@@ -165,7 +165,7 @@ def _arrive_at_output(
         heappush(ready, (-node.seq, node, tuple(slots)))
 
 
-@silent
+@silent  # type: ignore[untyped-decorator]
 def _sum(a: Any, b: Any) -> Any:
     total = a + b
     # NumPy turns 0-d sums into scalars, which have no memory to add into.

@@ -17,8 +17,7 @@ def add_gradients(have: Tensor, new: Tensor, mine: bool) -> Tensor:
     tangents.
     """
     if tls.grad or modes.special:
-        total: Tensor = have + new  # type: ignore[operator]
-        return total
+        return have + new
     layout = have.layout
     backend = backend_of(layout.device.type)
     if mine:

@@ -73,7 +73,8 @@ class Node:
     __slots__ = ("__weakref__", "edges", "hooks", "layout", "seq")
     is_accumulate: ClassVar[bool] = False
     fresh: ClassVar[bool] = False
-    # Whether apply wants to be called where no output got a gradient; others then give None to all inputs.
+    # Whether apply wants to be called where no output got a gradient; others then give None to all
+    # inputs.
     accepts_undefined: ClassVar[bool] = False
     num_outputs: int = 1
     edges: tuple[Any, ...]

@@ -119,7 +119,7 @@ def retain_grad(self: Tensor) -> None:
 
     def keep(grad: Tensor | None) -> None:
         if grad is not None:
-            extra.grad = grad if extra.grad is None else extra.grad + grad  # type: ignore[operator]
+            extra.grad = grad if extra.grad is None else extra.grad + grad
 
     node = node_of(self.edge)
     node._hooks().retains[output_number(self.edge)] = keep
@@ -156,7 +156,7 @@ def register_post_accumulate_grad_hook(
     edge = self.edge
     if edge.__class__ is not AccumulateGrad:
         raise GraphError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    return edge.register_post_accumulate_hook(hook)  # type: ignore[no-any-return]
+    return edge.register_post_accumulate_hook(hook)
 
 
 def _is_view(self: Tensor) -> bool:
