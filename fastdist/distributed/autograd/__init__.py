@@ -9,8 +9,10 @@ do not meet.
 container.py             contexts by id
 context.py               what one worker knows of one context
 message_autograd.py      where messages are wrapped
+cleaner.py               tells other workers which contexts are over
 send_rpc_backward.py     the end of a message whose tensors left
 recv_rpc_backward.py     the end of a message whose tensors came
+outbox.py                gradients on their way between workers
 messages.py              what other workers ask
 engine.py                runs a worker's part of a pass
 dependencies.py          which Nodes must run

@@ -8,12 +8,14 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import ContextError, ContextReleasedError
 from ...core.future import Future
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from ..rpc.message_types import MessageType
+from .cleaner import Cleaner
 from .context import DistAutogradContext
 
 _logger = logging.getLogger(__name__)
@@ -85,6 +87,7 @@ class DistAutogradContainer:
         self._mask = count - 1
         self._next_context = itertools.count()
         self._next_message = itertools.count()
+        self.cleaner = Cleaner(_ask_to_release)
 
     def start(self, worker_id: int) -> None:
         """Give out ids of this worker from now on."""
@@ -194,22 +197,22 @@ class DistAutogradContainer:
         if not self._release(context_id):
             raise ContextError(f"Could not find autograd context with id: {context_id}")
 
-    def release_context_if_present(self, context_id: int) -> None:
-        """Do the same, silently if there is none: the answer to a peer that released it."""
-        self._release(context_id)
+    def release_context_if_present(self, context_id: int, told_by: int | None = None) -> None:
+        """Do the same, silently if there is none; told_by is the worker that asked, if one did."""
+        self._release(context_id, told_by)
 
-    def _release(self, context_id: int) -> bool:
+    def _release(self, context_id: int, told_by: int | None = None) -> bool:
         context = self._shard(context_id).take(context_id)
         if _current.context_id == context_id:
             _current.context_id = INVALID_CONTEXT_ID
         if context is None:
             return False
         # The lock is dropped: only now are messages sent.
-        self.send_release_context_rpc(context._known_worker_ids(), context_id)
+        self.send_release_context_rpc(context._known_worker_ids() - {told_by}, context_id)
         return True
 
     def send_release_context_rpc(self, worker_ids: set[int], context_id: int) -> None:
-        """Ask workers to forget a context.
+        """Let workers hear, in a few milliseconds, that a context is over.
 
         Never raises: where a message does not arrive, the lease on the owner's life does the rest.
         """
@@ -222,13 +225,7 @@ class DistAutogradContainer:
                 sorted(worker_ids),
             )
             return
-        try:
-            agent = get_current_agent()
-        except RuntimeError as error:
-            _logger.info("context %d is not released on other workers: %s", context_id, error)
-            return
-        for worker_id in worker_ids:
-            _ask_to_release(agent, worker_id, context_id)
+        self.cleaner.add(worker_ids, context_id)
 
     def number_of_contexts(self) -> int:
         """Return how many contexts there are."""
@@ -252,30 +249,34 @@ class DistAutogradContainer:
 
     def stop(self) -> None:
         """Forget everything."""
+        self.cleaner.stop()
         for shard in self._shards:
             shard.clear()
         self.initialized = False
 
 
-def _ask_to_release(agent: Any, worker_id: int, context_id: int) -> None:
+def _ask_to_release(worker_id: int, context_ids: Sequence[int]) -> None:
     def look(done: Future[Any]) -> None:
         error = done.exception()
         if error is not None:
-            _logger.info("Could not release Dist Autograd Context on node %d: %s", worker_id, error)
+            _log_not_released(worker_id, error)
 
     try:
-        future = agent.send(
+        future = get_current_agent().send(
             worker_id,
             MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ,
             (),
-            {"context_id": context_id},
+            {"context_ids": [*context_ids]},
             retries=NUM_CLEANUP_CONTEXT_RETRIES,
         )
-    except Exception as error:
-        # One dead worker must not keep the others from hearing of it.
-        _logger.info("Could not release Dist Autograd Context on node %d: %s", worker_id, error)
+    except Exception as error:  # one dead worker must not keep the others from hearing of it
+        _log_not_released(worker_id, error)
         return
     future.add_done_callback(look)
+
+
+def _log_not_released(worker_id: int, error: BaseException) -> None:
+    _logger.info("Could not release Dist Autograd Context on node %d: %s", worker_id, error)
 
 
 def number_of_shards() -> int:

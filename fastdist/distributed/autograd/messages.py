@@ -45,10 +45,12 @@ def handle_gradients(envelope: Envelope) -> Reply | Future[None]:
 
 
 def handle_clean_up(envelope: Envelope) -> None:
-    """Release a context that another worker released, and tell whom it reached from here."""
-    context_id = envelope.metadata["context_id"]
-    assert isinstance(context_id, int)
-    get_instance().release_context_if_present(context_id)
+    """Release contexts that another worker released, and tell whom they reached from here."""
+    context_ids = envelope.metadata["context_ids"]
+    assert isinstance(context_ids, tuple)
+    for context_id in context_ids:
+        assert isinstance(context_id, int)
+        get_instance().release_context_if_present(context_id, envelope.peer)
 
 
 def install_all() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import fastdist.distributed.autograd as da
 from fastdist.core.errors import ContextError, ContextReleasedError
+from fastdist.distributed.autograd import cleaner
 from fastdist.distributed.autograd import container as containers
 from fastdist.distributed.rpc.message_types import MessageType
 from tests.distributed.autograd.fake_agent import fake_agent
@@ -21,7 +22,9 @@ MASK = (1 << 48) - 1
 
 
 @pytest.fixture
-def container() -> Iterator[containers.DistAutogradContainer]:
+def container(monkeypatch: pytest.MonkeyPatch) -> Iterator[containers.DistAutogradContainer]:
+    # The thread waits for longer than any test: what is told when is for the test to say.
+    monkeypatch.setattr(cleaner, "TOGETHER_S", 60.0)
     yield da._init(3)
     containers.clear_current_context_id()
     containers.stop()
@@ -265,6 +268,7 @@ def test_a_release_forgets_first_and_asks_others_without_a_lock(container: Any) 
         seen: list[tuple[bool, bool]] = []
         agent.when_sent = lambda _: seen.append((shard.lock.locked(), 9 in shard.contexts))
         container.release_context(9)
+        container.cleaner.flush()
     assert seen == [(False, False)]
 
 
@@ -291,8 +295,9 @@ def test_clean_up_goes_to_every_known_worker_with_20_retries(container: Any) -> 
         context = container.get_or_create_context(9)
         context.add_known_workers({1, 2})
         container.release_context(9)
+        container.cleaner.flush()
     expected = MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ
-    assert sorted(agent.sent) == [(i, expected, {"context_id": 9}, 20) for i in (1, 2)]
+    assert sorted(agent.sent) == [(i, expected, {"context_ids": [9]}, 20) for i in (1, 2)]
 
 
 @pytest.mark.seed("C23")
@@ -312,6 +317,7 @@ def test_a_failed_clean_up_is_logged(container: Any, caplog: pytest.LogCaptureFi
         agent.fails_for = {1}
         container.get_or_create_context(9).add_known_worker(1)
         container.release_context(9)
+        container.cleaner.flush()
     assert "Could not release Dist Autograd Context on node 1: worker 1 did not" in caplog.text
 
 
@@ -321,6 +327,7 @@ def test_one_worker_that_cannot_be_asked_does_not_keep_others_from_it(container:
         agent.raises_for = {1}
         container.get_or_create_context(9).add_known_workers({0, 1, 2})
         container.release_context(9)
+        container.cleaner.flush()
     assert sorted(worker_id for worker_id, *_ in agent.sent) == [0, 2]
 
 

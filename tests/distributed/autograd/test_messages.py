@@ -8,7 +8,7 @@ import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.core.device import Device
-from fastdist.distributed.autograd import messages
+from fastdist.distributed.autograd import cleaner, messages
 from fastdist.distributed.pipe.message import NO_INDEX, AutogradBlock, Message, decode
 from fastdist.distributed.rpc import interceptors
 from fastdist.distributed.rpc.interceptors import Envelope
@@ -179,9 +179,15 @@ def test_an_answer_tells_the_owner_whom_a_call_reached(agent: FakeAgent) -> None
 
 
 @pytest.mark.seed("C19", "C30")
-def test_a_clean_up_is_passed_on_once(agent: FakeAgent) -> None:
-    da._init(3).get_or_create_context(9).add_known_workers({0, 5})
-    message = Envelope(MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ, 1, [], {"context_id": 9})
+def test_a_clean_up_is_passed_on_once_and_not_to_where_it_came_from(
+    agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleaner, "TOGETHER_S", 60.0)
+    container = da._init(3)
+    container.get_or_create_context(9).add_known_workers({0, 1, 5})
+    words = {"context_ids": (9, 10)}
+    message = Envelope(MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ, 1, [], words)
     messages.handle_clean_up(message)
     messages.handle_clean_up(message)
+    container.cleaner.flush()
     assert sorted(worker_id for worker_id, *_ in agent.sent) == [0, 5]
