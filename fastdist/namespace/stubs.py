@@ -18,6 +18,7 @@ from . import load
 from .names import ALIASES
 
 HEADER = """# Methods of Tensor that other rooms attach. Written by fastdist/namespace/stubs.py.
+import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -57,7 +58,7 @@ def _lines() -> Iterator[str]:
 
 def _property(name: str, value: property) -> Iterator[str]:
     assert value.fget is not None
-    kind = "bool" if name in _BOOLEAN else _known(value.fget.__annotations__.get("return"))
+    kind = "builtins.bool" if name in _BOOLEAN else _known(value.fget.__annotations__.get("return"))
     yield f"    @property\n    def {name}(self) -> {kind}: ...\n"
     if value.fset is not None:
         yield f"    @{name}.setter\n    def {name}(self, value: {kind}) -> None: ...\n"
@@ -107,7 +108,10 @@ def _known(annotation: Any) -> str:
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "Any")
     text = text.replace("np.ndarray[Any, Any]", "Any") if "np." in text else text
     words = re.findall(r"[A-Za-z_]\w*", text)
-    return text if words and all(word in _KNOWN for word in words) else "Any"
+    if not words or any(word not in _KNOWN for word in words):
+        return "Any"
+    # Methods of these names hide the builtins inside of the class.
+    return re.sub(r"\b(bool|int|float)\b", r"builtins.\1", text)
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ def isclose(
     _require_same_dtype("isclose", input, other)
     near: Any = input == other
     if equal_nan and input.layout.dtype.is_floating_point:
-        near = near.logical_or(input.isnan().logical_and(other.isnan()))  # type: ignore[attr-defined]
+        near = near.logical_or(input.isnan().logical_and(other.isnan()))
     if rtol == 0 and atol == 0:
         return near  # type: ignore[no-any-return]
     wide = [
@@ -116,7 +116,7 @@ def allclose(
     equal_nan: bool = False,
 ) -> Any:
     """Return whether all elements are close, as a Python bool."""
-    return bool(isclose(input, other, rtol, atol, equal_nan).all())  # type: ignore[attr-defined]
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
 @composite(name="result_type", method=False)

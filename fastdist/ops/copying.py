@@ -115,7 +115,7 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
 @composite(function=False)
 def contiguous(input: Tensor) -> Tensor:
     """Return the tensor itself if its elements lie in C order, else a copy that does."""
-    return input if input.layout.contiguous else packed.general((input,), ())  # type: ignore[no-any-return]
+    return input if input.layout.contiguous else packed.general((input,), ())
 
 
 @composite(function=False)
@@ -143,7 +143,7 @@ def to(
         result = cast.general((result,), (dtype,))
     if wanted is not result.layout.device:
         result = move.general((result,), (wanted,))
-    return clone.general((result,), ()) if copy and result is input else result  # type: ignore[no-any-return]
+    return clone.general((result,), ()) if copy and result is input else result
 
 
 @composite(function=False)
@@ -162,5 +162,5 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     if lead < 0 or any(n not in (1, shape[i + lead]) for i, n in enumerate(target)):
         raise ShapeError(f"size {{{list(target)}}} is not expandable to size {{{list(shape)}}}.")
     axes = axes_to_sum(shape, target)
-    result: Tensor = input.sum(axes) if axes else input  # type: ignore[attr-defined]
-    return result.reshape(target)  # type: ignore[attr-defined, no-any-return]
+    result: Tensor = input.sum(axes) if axes else input
+    return result.reshape(target)

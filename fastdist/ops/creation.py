@@ -24,7 +24,7 @@ def finish(array: np.ndarray[Any, Any], device: Any, requires_grad: bool) -> Ten
     raw = backend_of(where.type).from_numpy(array, where.index)
     out = wrap(raw, layout_of(raw, where))
     if requires_grad:
-        out.requires_grad_()  # type: ignore[attr-defined]
+        out.requires_grad_()
     return out
 
 
@@ -111,7 +111,7 @@ def _short(data: Any) -> str:
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """Return data as a Tensor, sharing memory with a Tensor or CPU array of the right dtype."""
     if isinstance(data, Tensor):
-        return data.to(dtype=dtype, device=device)  # type: ignore[attr-defined, no-any-return]
+        return data.to(dtype=dtype, device=device)
     right = isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtype.numpy)
     if right and (device is None or Device(device) is CPU):
         return from_numpy(data)

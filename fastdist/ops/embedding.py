@@ -34,14 +34,14 @@ def embedding(
             "embedding: max_norm, scale_grad_by_freq and sparse are not there"
         )
     require_index("embedding", input)
-    rows = select_slices.general((weight, input.reshape(-1)), (0,))  # type: ignore[attr-defined]
+    rows = select_slices.general((weight, input.reshape(-1)), (0,))
     found = rows.reshape((*input.layout.shape, weight.layout.shape[1]))
     if padding_idx is None:
         return found  # type: ignore[no-any-return]
     n = weight.layout.shape[0]
     if not -n <= padding_idx < n:
         raise ValueError(f"Padding_idx must be within num_embeddings: {padding_idx} of {n}")
-    padded: Any = (input == padding_idx % n).unsqueeze(-1)  # type: ignore[attr-defined]
+    padded: Any = (input == padding_idx % n).unsqueeze(-1)
     return OPS["where"].public(padded, found.detach(), found)  # type: ignore[no-any-return]
 
 
@@ -51,9 +51,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if tensor.layout.dtype is not int64:
         raise DTypeError("one_hot is only applicable to index tensor of type LongTensor.")
     if tensor.layout.numel:
-        if int(tensor.min()) < 0:  # type: ignore[attr-defined]
+        if int(tensor.min()) < 0:
             raise RuntimeError("Class values must be non-negative.")
-        most = int(tensor.max()) + 1  # type: ignore[attr-defined]
+        most = int(tensor.max()) + 1
         if num_classes == -1:
             num_classes = most
         elif num_classes < most:
@@ -61,4 +61,4 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     elif num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     classes: Any = arange(num_classes, device=tensor.layout.device)
-    return (tensor.unsqueeze(-1) == classes).to(int64)  # type: ignore[attr-defined, no-any-return]
+    return (tensor.unsqueeze(-1) == classes).to(int64)  # type: ignore[no-any-return]

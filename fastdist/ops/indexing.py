@@ -164,7 +164,7 @@ def _vector(name: str, index: Tensor) -> Any:
     require_index(name, index)
     if len(index.layout.shape) > 1:
         raise ShapeError(f"{name}(): Index is supposed to be a vector, got {index.layout.shape}")
-    return index if index.layout.shape else index.reshape(1)  # type: ignore[attr-defined]
+    return index if index.layout.shape else index.reshape(1)
 
 
 @structured("indexing.select", linear=True, fresh=True)
@@ -259,7 +259,7 @@ def _slices_mask(input: Tensor, dim: int, index: Tensor) -> Any:
     shape[axis] = input.layout.shape[axis]
     chosen: Any = zeros(shape[axis], device=input.layout.device)
     index = _vector("index_fill", index)
-    return (scatter(chosen, 0, index, 1.0) != 0).reshape(shape)  # type: ignore[attr-defined]
+    return (scatter(chosen, 0, index, 1.0) != 0).reshape(shape)
 
 
 @composite(inplace=True)
@@ -272,9 +272,9 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 @composite()
 def take(input: Tensor, index: Tensor) -> Tensor:
     """Return the elements of the flattened input at index."""
-    flat: Any = input.reshape(-1)  # type: ignore[attr-defined]
+    flat: Any = input.reshape(-1)
     n = input.layout.numel
-    places: Any = OPS["where"].public(index < 0, index + n, index)  # type: ignore[operator]
+    places: Any = OPS["where"].public(index < 0, index + n, index)
     return select_slices.general((flat, places.reshape(-1)), (0,)).reshape(index.layout.shape)  # type: ignore[no-any-return]
 
 
@@ -282,5 +282,5 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """Return input's elements at indices along dim, or of the flattened input."""
     if dim is None:
-        return gather.general((input.reshape(-1), indices.reshape(-1)), (0,))  # type: ignore[attr-defined, no-any-return]
+        return gather.general((input.reshape(-1), indices.reshape(-1)), (0,))  # type: ignore[no-any-return]
     return gather.general((input, indices), (dim,))  # type: ignore[no-any-return]

@@ -35,7 +35,8 @@ class CatBackward0(Node):
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the parts of g, as views."""
-        found, start = [], 0
+        found: list[Any] = []
+        start = 0
         for edge, layout in zip(self.edges, self.layouts, strict=True):
             length = layout.shape[self.axis] if layout.shape != (0,) else 0
             if edge is None:
@@ -158,7 +159,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
                 f"{list(given[0].layout.shape)} at entry 0 and {list(tensor.layout.shape)} at "
                 f"entry {i}"
             )
-    return cat([tensor.unsqueeze(dim) for tensor in given], _new_axis(given[0], dim), out=out)  # type: ignore[attr-defined]
+    return cat([tensor.unsqueeze(dim) for tensor in given], _new_axis(given[0], dim), out=out)
 
 
 def _new_axis(tensor: Tensor, dim: int) -> int:

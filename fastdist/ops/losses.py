@@ -171,9 +171,9 @@ def binary_cross_entropy_with_logits(
         losses = _compared("logit_entropy", input, target)
     else:
         # Only the share of the positive target weighs more: softplus(-x) is its loss.
-        more = (pos_weight - 1) * target + 1  # type: ignore[operator]
+        more = (pos_weight - 1) * target + 1
         positive = OPS["logsigmoid"].public(input)
-        losses = (1 - target) * input - more * positive  # type: ignore[operator]
+        losses = (1 - target) * input - more * positive
     return reduced(losses if weight is None else losses * weight, reduction)
 
 
@@ -195,9 +195,9 @@ def kl_div(
 ) -> Tensor:
     """Return target * (log target - input) for log probabilities input."""
     if log_target:
-        losses = target.exp() * (target - input)  # type: ignore[attr-defined, operator]
+        losses = target.exp() * (target - input)
     else:
-        losses = OPS["xlogy"].public(target, target) - target * input  # type: ignore[operator]
+        losses = OPS["xlogy"].public(target, target) - target * input
     if reduction == "batchmean":
-        return losses.sum() / max(input.layout.shape[0], 1)  # type: ignore[no-any-return]
+        return losses.sum() / max(input.layout.shape[0], 1)
     return reduced(losses, reduction)

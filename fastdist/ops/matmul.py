@@ -27,8 +27,8 @@ class MatmulOp(StructuredOp):
             row, column = len(input.layout.shape) == 1, len(other.layout.shape) == 1
             if row or column:
                 _require_match(input, other)
-                a: Any = input.unsqueeze(0) if row else input  # type: ignore[attr-defined]
-                b: Any = other.unsqueeze(1) if column else other  # type: ignore[attr-defined]
+                a: Any = input.unsqueeze(0) if row else input
+                b: Any = other.unsqueeze(1) if column else other
                 result = super().general((a, b), ())
                 result = result.squeeze(-1) if column else result
                 result = result.squeeze(-2 if not column else -1) if row else result
@@ -90,12 +90,12 @@ def _(input: Tensor, other: Tensor) -> Plan:
 
 @matmul.vjp("input")
 def _(g: Tensor, other: Tensor) -> Tensor:
-    return matmul.public(g, other.transpose(-2, -1))  # type: ignore[attr-defined, no-any-return]
+    return matmul.public(g, other.transpose(-2, -1))  # type: ignore[no-any-return]
 
 
 @matmul.vjp("other")
 def _(g: Tensor, input: Tensor) -> Tensor:
-    return matmul.public(input.transpose(-2, -1), g)  # type: ignore[attr-defined, no-any-return]
+    return matmul.public(input.transpose(-2, -1), g)  # type: ignore[no-any-return]
 
 
 @matmul.jvp
@@ -106,4 +106,4 @@ def _(
     right = None if other_t is None else matmul.public(input, other_t)
     if left is None or right is None:
         return left if right is None else right
-    return left + right  # type: ignore[operator, no-any-return]
+    return left + right  # type: ignore[no-any-return]

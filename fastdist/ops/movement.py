@@ -107,7 +107,7 @@ def _(backend: Any, array: Any, shape: Shape) -> Any:
 
 @view.vjp("input")
 def _(g: Tensor, input_layout: Layout) -> Tensor:
-    return g.reshape(input_layout.shape)  # type: ignore[attr-defined, no-any-return]
+    return g.reshape(input_layout.shape)
 
 
 @view_op
@@ -131,7 +131,7 @@ def _(backend: Any, array: Any, dim0: int, dim1: int) -> Any:
 
 @transpose.vjp("input")
 def _(g: Tensor, dim0: int, dim1: int) -> Tensor:
-    return g.transpose(dim0, dim1)  # type: ignore[attr-defined, no-any-return]
+    return g.transpose(dim0, dim1)
 
 
 @view_op
@@ -165,7 +165,7 @@ def _(backend: Any, array: Any, dims: tuple[int, ...]) -> Any:
 @permute.vjp("input")
 def _(g: Tensor, dims: tuple[int, ...]) -> Tensor:
     inverse = tuple(sorted(range(len(dims)), key=dims.__getitem__))
-    return g.permute(inverse)  # type: ignore[attr-defined, no-any-return]
+    return g.permute(inverse)
 
 
 @view_op
@@ -208,7 +208,7 @@ def _(backend: Any, array: Any, sizes: Shape) -> Any:
 
 @expand.vjp("input")
 def _(g: Tensor, input_layout: Layout) -> Tensor:
-    return g.sum_to_size(input_layout.shape)  # type: ignore[attr-defined, no-any-return]
+    return g.sum_to_size(input_layout.shape)
 
 
 @view_op
@@ -235,7 +235,7 @@ def _(backend: Any, array: Any, dim: tuple[int, ...]) -> Any:
 
 @squeeze.vjp("input")
 def _(g: Tensor, input_layout: Layout) -> Tensor:
-    return g.reshape(input_layout.shape)  # type: ignore[attr-defined, no-any-return]
+    return g.reshape(input_layout.shape)
 
 
 @view_op
@@ -255,7 +255,7 @@ def _(backend: Any, array: Any, dim: int) -> Any:
 
 @unsqueeze.vjp("input")
 def _(g: Tensor, dim: int) -> Tensor:
-    return g.squeeze(dim)  # type: ignore[attr-defined, no-any-return]
+    return g.squeeze(dim)
 
 
 @view_op
@@ -287,7 +287,7 @@ def t(input: Tensor) -> Tensor:
     ndim = len(input.layout.shape)
     if ndim > 2:
         raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D")
-    return transpose.general((input,), (0, 1)) if ndim == 2 else input.view(input.layout.shape)  # type: ignore[attr-defined, no-any-return]
+    return transpose.general((input,), (0, 1)) if ndim == 2 else input.view(input.layout.shape)
 
 
 def reshape(input: Tensor, *shape: Any) -> Tensor:
@@ -296,5 +296,5 @@ def reshape(input: Tensor, *shape: Any) -> Tensor:
         raise TypeError(f"reshape(): argument 'input' must be a Tensor, not {type(input).__name__}")
     sizes = canonical_sizes("reshape", shape, input.layout.numel)
     if view_strides(input.layout, sizes) is None:
-        input = input.contiguous()  # type: ignore[attr-defined]
+        input = input.contiguous()
     return view.general((input,), (sizes,))  # type: ignore[no-any-return]

@@ -113,6 +113,6 @@ def layer_norm(
             )
     n = count_elements(last)
     rows = count_elements(shape[: len(shape) - len(last)])
-    flat = [None if one is None else one.reshape(n) for one in (weight, bias)]  # type: ignore[attr-defined]
-    matrix = input.reshape(rows, n)  # type: ignore[attr-defined]
+    flat = [None if one is None else one.reshape(n) for one in (weight, bias)]
+    matrix = input.reshape(rows, n)
     return layer_norm_rows.general((matrix, *flat), (eps,))[0].reshape(shape)  # type: ignore[no-any-return]

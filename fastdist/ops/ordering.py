@@ -104,7 +104,7 @@ def unique(
     wanted = [values, inverse.reshape(array.shape if dim is None else -1), counts]
     chosen = [True, return_inverse, return_counts]
     made = [
-        from_array(np.ascontiguousarray(one)).to(input.layout.device)  # type: ignore[attr-defined]
+        from_array(np.ascontiguousarray(one)).to(input.layout.device)
         for one, wish in zip(wanted, chosen, strict=True)
         if wish
     ]
@@ -120,7 +120,7 @@ def searchsorted(
     values = input.to_numpy() if isinstance(input, Tensor) else np.asarray(input)
     found = np.asarray(np.searchsorted(sorted_sequence.to_numpy(), values, side))
     dtype = int32 if out_int32 else int64
-    return from_array(found.astype(dtype.numpy)).to(sorted_sequence.layout.device)  # type: ignore[attr-defined, no-any-return]
+    return from_array(found.astype(dtype.numpy)).to(sorted_sequence.layout.device)
 
 
 @composite(method=False)
@@ -138,4 +138,4 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise DTypeError("bincount only supports 1-d non-negative integral inputs.")
     given = None if weights is None else weights.to_numpy()
     found = np.bincount(input.to_numpy(), given, minlength)
-    return from_array(found).to(input.layout.device)  # type: ignore[attr-defined, no-any-return]
+    return from_array(found).to(input.layout.device)

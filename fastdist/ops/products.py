@@ -76,7 +76,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
 def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
     """Return the products of each element of one vector with each of another."""
     _require_axes("outer", {"input": input, "vec2": vec2}, 1, 1)
-    product = input.unsqueeze(1) * vec2  # type: ignore[attr-defined]
+    product = input.unsqueeze(1) * vec2
     return given_out("outer", out, product, (input, vec2))
 
 
@@ -87,7 +87,7 @@ def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
         return OPS["mul"].public(input, other, out=out)  # type: ignore[no-any-return]
     if len(input.layout.shape) == 1 and len(other.layout.shape) == 1:
         return dot(input, other, out=out)
-    columns = other.reshape(-1, other.layout.shape[-1]).t()  # type: ignore[attr-defined]
+    columns = other.reshape(-1, other.layout.shape[-1]).t()
     product = _product(input, columns)
     shape = (*input.layout.shape[:-1], *other.layout.shape[:-1])
     return given_out("inner", out, product.reshape(shape), (input, other))
@@ -197,10 +197,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     shape = input.layout.shape
     if len(weight.layout.shape) != 2 or not shape:
-        product = _product(input, weight.t())  # type: ignore[attr-defined]
+        product = _product(input, weight.t())
         return product if bias is None else product + bias  # type: ignore[no-any-return]
     if len(shape) == 2:
         return linear_kernel.general((input, weight, bias), ())  # type: ignore[no-any-return]
-    matrix = input.reshape(-1, shape[-1])  # type: ignore[attr-defined]
+    matrix = input.reshape(-1, shape[-1])
     found = linear_kernel.general((matrix, weight, bias), ())
     return found.reshape((*shape[:-1], weight.layout.shape[0]))  # type: ignore[no-any-return]

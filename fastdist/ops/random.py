@@ -150,11 +150,11 @@ def normal(
     """Return numbers of mean and std: two numbers and a size, or tensors that broadcast."""
     if size is not None:
         drawn = randn(size, generator=generator, dtype=dtype, device=device)
-        return drawn * std + mean  # type: ignore[operator, no-any-return]
+        return drawn * std + mean  # type: ignore[no-any-return]
     shape = OPS["add"].public(mean, std).layout.shape
     like = mean if isinstance(mean, Tensor) else std
     drawn = randn(shape, generator=generator, dtype=like.layout.dtype, device=like.layout.device)
-    return drawn * std + mean  # type: ignore[operator, no-any-return]
+    return drawn * std + mean  # type: ignore[no-any-return]
 
 
 @composite()
@@ -218,7 +218,7 @@ def random_(
 @composite(function=False)
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill this tensor with 1 with probability p, else 0."""
-    return copy_(self, bernoulli(self.detach(), p, generator=generator))  # type: ignore[attr-defined]
+    return copy_(self, bernoulli(self.detach(), p, generator=generator))
 
 
 @composite(functional=True, method=False)
@@ -231,5 +231,5 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     keep: Any = bernoulli(input, 1.0 - p)
     scaled = keep * (1.0 / (1.0 - p)) if p < 1.0 else keep
     if inplace:
-        return input.mul_(scaled)  # type: ignore[attr-defined, no-any-return]
+        return input.mul_(scaled)
     return OPS["mul"].public(input, scaled)  # type: ignore[no-any-return]

@@ -183,7 +183,7 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
         )
     lengths = (1,) * lead + tuple(shape)
     # Each axis of length n seen as (times, n): expanding the first one repeats the second.
-    pairs: Any = input.reshape([x for n in lengths for x in (1, n)])  # type: ignore[attr-defined]
+    pairs: Any = input.reshape([x for n in lengths for x in (1, n)])
     pairs = pairs.expand([x for k, n in zip(times, lengths, strict=True) for x in (k, n)])
     merged = [k * n for k, n in zip(times, lengths, strict=True)]
     return pairs.clone().view(merged)  # type: ignore[no-any-return]
@@ -232,7 +232,7 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
         for n in sizes:
             known *= 1 if n == -1 else n
         sizes[sizes.index(-1)] = shape[axis] // max(known, 1)
-    return input.view((*shape[:axis], *sizes, *shape[axis + 1 :]))  # type: ignore[attr-defined, no-any-return]
+    return input.view((*shape[:axis], *sizes, *shape[axis + 1 :]))
 
 
 @composite()
@@ -284,7 +284,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 @composite(function=False)
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """Return the view of input in other's shape."""
-    return input.view(other.layout.shape)  # type: ignore[attr-defined, no-any-return]
+    return input.view(other.layout.shape)
 
 
 @composite(function=False)

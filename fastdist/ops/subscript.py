@@ -299,7 +299,7 @@ def _fitted(value: Any, shape: Shape) -> Any:
             return value
     extra = len(value.layout.shape) - len(shape)
     if extra > 0 and all(n == 1 for n in value.layout.shape[:extra]):
-        return value.reshape(value.layout.shape[extra:])  # type: ignore[attr-defined]
+        return value.reshape(value.layout.shape[extra:])
     return value
 
 
@@ -316,7 +316,7 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
                 "Index put requires the source and destination dtypes match, got "
                 f"{dtype.name} for the destination and {value.layout.dtype.name} for the source."
             )
-        value = value.to(dtype)  # type: ignore[attr-defined]
+        value = value.to(dtype)
     if broadcast_shapes("index_put", [value.layout.shape, places.shape]) != places.shape:
         raise ShapeError(
             f"shape mismatch: value tensor of shape {list(value.layout.shape)} cannot be broadcast "
@@ -352,7 +352,7 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
 @composite()
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Return input with values written, or added, at indices."""
-    return index_put_(input.clone(), indices, values, accumulate)  # type: ignore[attr-defined]
+    return index_put_(input.clone(), indices, values, accumulate)
 
 
 @composite()
@@ -361,7 +361,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     if mask.layout.dtype is not bool_:
         raise DTypeError("masked_select: expected BoolTensor for mask")
     shape = broadcast_shapes("masked_select", [input.layout.shape, mask.layout.shape])
-    return subscript(input.expand(shape), mask.expand(shape))  # type: ignore[attr-defined]
+    return subscript(input.expand(shape), mask.expand(shape))
 
 
 @composite()
@@ -370,9 +370,9 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     found = np.argwhere(input.to_numpy())
     where = input.layout.device
     if not as_tuple:
-        return from_array(found).to(where)  # type: ignore[attr-defined]
+        return from_array(found).to(where)
     columns = found.T if input.layout.shape else np.zeros((1, len(found)), np.int64)
-    return tuple([from_array(np.ascontiguousarray(c)).to(where) for c in columns])  # type: ignore[attr-defined]
+    return tuple([from_array(np.ascontiguousarray(c)).to(where) for c in columns])
 
 
 @composite()

@@ -33,7 +33,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     dtype = result_dtype([input, other])
     if dtype.is_floating_point:
         return _ops["trunc_divide"].public(input, other, out=out)  # type: ignore[no-any-return]
-    input, other = (o.to(dtype) if isinstance(o, Tensor) else o for o in (input, other))  # type: ignore[attr-defined]
+    input, other = (o.to(dtype) if isinstance(o, Tensor) else o for o in (input, other))
     # fmod's remainder has the sign of input, so what is left divides towards zero.
     rest = _ops["fmod"].public(input, other)
     # add, for input may be bool, of which there is no difference.
@@ -50,9 +50,9 @@ def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
         raise DTypeError("round: decimals are for floating tensors")
     scale = 10.0 ** abs(decimals)
     if decimals > 0:
-        rounded = _ops["round"].public(input * scale) / scale  # type: ignore[operator]
+        rounded = _ops["round"].public(input * scale) / scale
     else:
-        rounded = _ops["round"].public(input / scale) * scale  # type: ignore[operator]
+        rounded = _ops["round"].public(input / scale) * scale
     return given_out("round", out, rounded, (input,))
 
 
@@ -116,7 +116,7 @@ def nan_to_num(
     """Return input with nan (0), posinf and neginf (the dtype's largest and smallest) replaced."""
     dtype = input.layout.dtype
     if not dtype.is_floating_point:
-        return given_out("nan_to_num", out, input.clone(), (input,))  # type: ignore[attr-defined]
+        return given_out("nan_to_num", out, input.clone(), (input,))
     largest = float(np.finfo(dtype.numpy).max)
     numbers = (
         0.0 if nan is None else nan,
@@ -129,7 +129,7 @@ def nan_to_num(
 @composite(inplace=True)
 def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """Return input to the power of exponent, computed in float64."""
-    wide = [o.to(float64) if isinstance(o, Tensor) else o for o in (input, exponent)]  # type: ignore[attr-defined]
+    wide = [o.to(float64) if isinstance(o, Tensor) else o for o in (input, exponent)]
     return _ops["pow"].public(*wide, out=out)  # type: ignore[no-any-return]
 
 
@@ -191,9 +191,9 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
                 "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
                 f"{weight.layout.numel} and channel size = {channels}."
             )
-        weight = weight.reshape((1, channels) + (1,) * (len(shape) - 2))  # type: ignore[attr-defined]
+        weight = weight.reshape((1, channels) + (1,) * (len(shape) - 2))
     elif weight.layout.shape:
-        weight = weight.reshape(())  # type: ignore[attr-defined]
+        weight = weight.reshape(())
     return _ops["prelu_kernel"].public(input, weight)  # type: ignore[no-any-return]
 
 
