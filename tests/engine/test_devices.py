@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,8 +12,23 @@ import pytest
 import fastdist as fd
 from fastdist import Tensor
 from fastdist.autograd import Function, backward, grad
+from fastdist.backends import backend_of
+from fastdist.backends.sim import SimBackend
 
 ENGINE_THREAD = "fastdist-engine-sim:0"
+
+
+@pytest.fixture(params=["eager", "lazy", "late"], autouse=True)
+def device(request: pytest.FixtureRequest) -> Iterator[SimBackend]:
+    """Run each test on devices that work at once, only when waited for, and with delays."""
+    sim = cast(SimBackend, backend_of("sim"))
+    sim.behaviour.lazy = request.param == "lazy"
+    if request.param == "late":
+        with sim.behaviour.delays(seed=5, longest_s=0.0005):
+            yield sim
+    else:
+        yield sim
+    sim.set_device_count(2)
 
 
 def leaf(*values: float) -> Tensor:
@@ -141,3 +157,16 @@ def test_work_queued_after_the_pass_sees_its_gradients() -> None:
         y = y * 1.0 + x
     backward(y.sum())
     assert (x.grad * 2.0).to("cpu").tolist() == [42.0] * 1000
+
+
+def test_pass_runs_on_the_callers_streams(device: SimBackend) -> None:
+    x = fd.ones(100, device="sim:0", requires_grad=True)
+    stream = device.stream(0)
+    seen = []
+    with stream:
+        y = x * 3.0
+        y.register_hook(lambda g: seen.append(device.current_stream(0)))
+        y.sum().backward()
+        g = x.grad * 2.0
+    stream.synchronize()
+    assert seen == [stream] and g.to("cpu").tolist() == [6.0] * 100
