@@ -110,6 +110,41 @@ _placed(max_along)
 _placed(min_along)
 
 
+def _of_all(op: StructuredOp) -> None:
+    """Give max_of_all or min_of_all its plan and derivatives."""
+
+    @op.plan
+    def _(input: Tensor) -> Plan:
+        return reducing_plan(op.name, input, None, False, input.layout.dtype)
+
+    def share(input: Any, out: Any) -> Any:
+        # Unlike in amax, where one NaN spoils every gradient: here the NaNs share it.
+        mask = (input == out).logical_or(input.isnan().logical_and(out.isnan())).to(input.dtype)
+        return mask / mask.sum()
+
+    @op.vjp("input")
+    def _(g: Any, input: Any, out: Any) -> Any:
+        return g * share(input, out)
+
+    @op.jvp
+    def _(input: Any, input_t: Any, out: Any) -> Any:
+        return (input_t * share(input, out)).sum()
+
+
+@structured("reduce.amax", fresh=True)
+def max_of_all(input: Tensor) -> Tensor:
+    """Return the largest element; all that tie share the gradient."""
+
+
+@structured("reduce.amin", fresh=True)
+def min_of_all(input: Tensor) -> Tensor:
+    """Return the smallest element; all that tie share the gradient."""
+
+
+_of_all(max_of_all)
+_of_all(min_of_all)
+
+
 def _arg_plan(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
     shape = input.layout.shape
     if dim is None:
@@ -156,7 +191,7 @@ def _choose(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: 
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
                 "the reduction dim with the 'dim' argument."
             )
-        return OPS[f"a{name}"].public(input, (), out=out)
+        return OPS[f"{name}_of_all"].public(input, out=out)
     found = ValuesAndIndices(*OPS[f"{name}_along"].public(input, dim, keepdim))
     if out is None:
         return found

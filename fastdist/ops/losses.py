@@ -41,8 +41,8 @@ def absolute_difference(input: Tensor, target: Tensor) -> Tensor:
 @pointwise(
     "d = abs(input - target); where(d < beta, T(0.5) * d * d / beta, d - T(0.5) * beta)",
     [
-        "d = input - target; g * where(abs(d) < beta, d / beta, sign(d))",
-        "d = target - input; g * where(abs(d) < beta, d / beta, sign(d))",
+        "d = input - target; g * where(abs(d) >= beta, sign(d), d / beta)",
+        "d = target - input; g * where(abs(d) >= beta, sign(d), d / beta)",
     ],
     dtype="number",
 )
@@ -53,8 +53,8 @@ def smooth_difference(input: Tensor, target: Tensor, beta: float) -> Tensor:
 @pointwise(
     "d = abs(input - target); where(d <= delta, T(0.5) * d * d, delta * (d - T(0.5) * delta))",
     [
-        "d = input - target; g * where(abs(d) <= delta, d, delta * sign(d))",
-        "d = target - input; g * where(abs(d) <= delta, d, delta * sign(d))",
+        "d = input - target; g * where(abs(d) >= delta, delta * sign(d), d)",
+        "d = target - input; g * where(abs(d) >= delta, delta * sign(d), d)",
     ],
     dtype="number",
 )

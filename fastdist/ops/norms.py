@@ -107,7 +107,7 @@ def _(input: Tensor, ord: float, dim: Any, keepdim: bool, dtype: DType | None) -
 def _direction(input: Any, out: Any, ord: float) -> Any:
     """Return d norm / d input, with out kept as input's shape with axes of 1."""
     if ord == 0:
-        return input * 0.0
+        return input.sign() * 0.0  # the sign of NaN is 0
     if ord == 1:
         return input.sign()
     if ord == 2:

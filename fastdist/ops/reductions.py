@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.dtypes import DType, bool_, int64, uint8
 from ..core.errors import DTypeError
+from ..dispatch.promotion import get_default_dtype
 from ..dispatch.rules import normalize_axes, normalize_axis, reduced_shape
 from ..dispatch.structured import Plan, structured
 from ..tensor.layout import Layout
@@ -236,8 +237,9 @@ def logsumexp(input: Tensor, dim: int | tuple[int, ...], keepdim: bool = False) 
 
 @logsumexp.plan
 def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
-    dtype = require_floating("logsumexp()", input)
-    return reducing_plan("logsumexp", input, dim, keepdim, dtype)
+    given = input.layout.dtype
+    dtype = given if given.is_floating_point else get_default_dtype()
+    return reducing_plan("logsumexp", input, dim, keepdim, dtype, compute=dtype)
 
 
 @logsumexp.vjp("input")

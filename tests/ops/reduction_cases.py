@@ -228,6 +228,8 @@ CASES = {
 COVERED_BY = {
     "max_along": "max",
     "min_along": "min",
+    "max_of_all": "max",
+    "min_of_all": "min",
     "variance": "var",
     "deviation": "std",
     "vector_norm": "norm",

@@ -1,0 +1,80 @@
+"""Gradients of reductions and losses at ties, zeros, infinities and NaN: PyTorch 2.13's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from tests.ops.cases import F
+
+NAN, INF = float("nan"), float("inf")
+Call = Callable[[fd.Tensor], Any]
+# call, input, value, gradient
+ROWS: dict[str, tuple[Call, Any, Any, Any]] = {
+    "max shares ties": (lambda x: x.max(), [1, 1, 0], 1, [0.5, 0.5, 0]),
+    "max gives NaN the gradient": (lambda x: x.max(), [1, NAN, 0], NAN, [0, 1, 0]),
+    "amax shares ties": (lambda x: x.amax(0), [1, 1, 0], 1, [0.5, 0.5, 0]),
+    "amax spoils all by NaN": (lambda x: x.amax(0), [1, NAN, 0], NAN, [NAN, NAN, NAN]),
+    "max along an axis takes the first": (lambda x: x.max(0)[0], [0, 1, 1], 1, [0, 1, 0]),
+    "max along an axis takes NaN": (lambda x: x.max(0)[0], [0, NAN, 1], NAN, [0, 1, 0]),
+    "sort puts NaN last": (lambda x: x.sort()[0], [2, NAN, 1], [1, 2, NAN], [1, 1, 1]),
+    "norm at 0 has no slope": (lambda x: x.norm(), [0, 0], 0, [0, 0]),
+    "norm inf shares ties": (lambda x: x.norm(INF), [-2, 2, 1], 2, [-0.5, 0.5, 0]),
+    "norm 1 at 0": (lambda x: x.norm(1), [0, -2], 2, [0, -1]),
+    "std of equals has no slope": (lambda x: x.std(), [1, 1, 1], 0, [0, 0, 0]),
+    "var of one is NaN": (lambda x: x.var(), [1], NAN, [NAN]),
+    "mean of nothing is NaN": (lambda x: x.mean(), [], NAN, []),
+    "sum of nothing is 0": (lambda x: x.sum(), [], 0, []),
+    "prod of nothing is 1": (lambda x: x.prod(), [], 1, []),
+    "prod with one 0": (lambda x: x.prod(), [2, 0, 3], 0, [0, 6, 0]),
+    "prod with two 0": (lambda x: x.prod(), [2, 0, 0], 0, [0, 0, 0]),
+    "logsumexp of -inf": (lambda x: x.logsumexp(0), [-INF, -INF], -INF, [NAN, NAN]),
+    "logsumexp of inf": (lambda x: x.logsumexp(0), [INF, 0], INF, [NAN, 0]),
+    "softmax of -inf": (lambda x: x.softmax(0), [-INF, 0], [0, 1], [0, 0]),
+    "softmax of nothing but -inf": (lambda x: x.softmax(0), [-INF, -INF], [NAN, NAN], [NAN, NAN]),
+    "where does not look at the other branch": (
+        lambda x: fd.where(x > 0, x, 0.0 * x), [2, -1], [2, 0], [1, 0],
+    ),
+    "where multiplies 0 by inf in log": (
+        lambda x: fd.where(x > 0, x.log(), x), [1, 0], [0, 0], [1, NAN],
+    ),
+    "clamp passes NaN, not its gradient": (lambda x: x.clamp(0, 1), [NAN, 2], [NAN, 1], [0, 0]),
+    "clamp passes the gradient at its bounds": (lambda x: x.clamp(0, 1), [0, 1], [0, 1], [1, 1]),
+    "abs at 0": (lambda x: x.abs(), [0, -0.0], [0, 0], [0, 0]),
+    "sqrt at 0": (lambda x: x.sqrt(), [0], [0], [INF]),
+    "0 ** 0": (lambda x: x**0, [0, NAN], [1, 1], [0, 0]),
+    "x ** 2 at 0": (lambda x: x**2, [0, -3], [0, 9], [0, -6]),
+    "2 ** x": (lambda x: 2**x, [0], [1], [float(np.log(2))]),
+    "x % y": (lambda x: x % 2, [3, -1], [1, 1], [1, 1]),
+    "mse of NaN": (lambda x: F.mse_loss(x, fd.zeros(2).to(x.dtype), reduction="sum"), [NAN, 2], NAN, [NAN, 4]),
+    "huber of NaN": (
+        lambda x: F.huber_loss(x, fd.zeros(3).to(x.dtype), reduction="none"),
+        [NAN, 2, 0.5], [NAN, 1.5, 0.125], [NAN, 1, 0.5],
+    ),
+    "binary cross entropy is cut off at -100": (
+        lambda x: F.binary_cross_entropy(x, fd.tensor([1.0, 0.0]).to(x.dtype), reduction="sum"),
+        [0, 0], 100, [-1e12, 0],
+    ),
+    "binary cross entropy of large logits": (
+        lambda x: F.binary_cross_entropy_with_logits(x, fd.zeros(2).to(x.dtype), reduction="none"),
+        [800, -800], [800, 0], [1, 0],
+    ),
+    "cross entropy of nothing counted": (
+        lambda x: F.cross_entropy(x, fd.tensor([-100])), [[1, 2]], NAN, [[0, 0]],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_value_and_gradient_are_pytorch_s(name: str) -> None:
+    call, given, value, gradient = ROWS[name]
+    x = fd.tensor(given, dtype=fd.float64, requires_grad=True)
+    found = call(x)
+    np.testing.assert_allclose(found.detach().numpy(), value, rtol=1e-12)
+    found.backward(fd.ones_like(found))
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad.numpy(), gradient, rtol=1e-9, atol=1e-12)
