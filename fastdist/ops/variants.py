@@ -56,6 +56,16 @@ def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
     return given_out("round", out, rounded, (input,))
 
 
+@composite(method=False)
+def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
+    """Return input where condition holds, other elsewhere; of condition alone, where it holds."""
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)
+    if input is None or other is None:
+        raise TypeError("where(): give both input and other, or neither")
+    return _ops["where"].public(condition, input, other, out=out)
+
+
 @composite(inplace=True)
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
     """Return input, but no less than min and no more than max: numbers or tensors, one may be

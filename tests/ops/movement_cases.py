@@ -308,6 +308,7 @@ CASES = {
     ],
     "argwhere": [plain(lambda m: m.argwhere(), np.argwhere, MASK)],
     "where": [
+        plain(lambda m: fd.where(m)[1], lambda m: np.where(m)[1], MASK),
         case(
             lambda x, y, m: fd.where(m, x, y), lambda x, y, m: np.where(m, x, y), (3, 4), (4,), MASK
         ),

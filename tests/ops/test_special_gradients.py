@@ -50,7 +50,9 @@ ROWS: dict[str, tuple[Call, Any, Any, Any]] = {
     "x ** 2 at 0": (lambda x: x**2, [0, -3], [0, 9], [0, -6]),
     "2 ** x": (lambda x: 2**x, [0], [1], [float(np.log(2))]),
     "x % y": (lambda x: x % 2, [3, -1], [1, 1], [1, 1]),
-    "mse of NaN": (lambda x: F.mse_loss(x, fd.zeros(2).to(x.dtype), reduction="sum"), [NAN, 2], NAN, [NAN, 4]),
+    "mse of NaN": (
+        lambda x: F.mse_loss(x, fd.zeros(2).to(x.dtype), reduction="sum"), [NAN, 2], NAN, [NAN, 4],
+    ),
     "huber of NaN": (
         lambda x: F.huber_loss(x, fd.zeros(3).to(x.dtype), reduction="none"),
         [NAN, 2, 0.5], [NAN, 1.5, 0.125], [NAN, 1, 0.5],
