@@ -15,21 +15,28 @@ from .silence import silent
 Array = np.ndarray[Any, Any]
 
 
-def _chosen(shape: tuple[int, ...], target: Array, ignored: int) -> tuple[Any, Array]:
-    """Return the index of each sample's class, and which samples count."""
-    counts = np.not_equal(target, ignored)
+def _chosen(shape: tuple[int, ...], target: Array, ignored: int) -> tuple[Any, Array | None]:
+    """Return the index of each sample's class, and which samples count; None if all do."""
     classes = shape[1] if len(shape) > 1 else shape[0]
-    safe = np.where(counts, target, 0)
-    if safe.size and (safe.min() < 0 or safe.max() >= classes):
-        wrong = int(safe.min() if safe.min() < 0 else safe.max())
-        raise IndexError(f"Target {wrong} is out of bounds.")
+    counts = None
+    inside = target.size > 0 and target.min() >= 0 and target.max() < classes
+    if not inside or 0 <= ignored < classes:
+        counts = np.not_equal(target, ignored)
+        target = np.where(counts, target, 0)
+        if target.size and (target.min() < 0 or target.max() >= classes):
+            wrong = int(target.min() if target.min() < 0 else target.max())
+            raise IndexError(f"Target {wrong} is out of bounds.")
     if len(shape) == 1:
-        return (safe,), counts
+        return (target,), counts
+    if len(shape) == 2:
+        return (np.arange(len(target)), target), counts
     grid = np.ogrid[tuple(slice(n) for n in target.shape)]
-    return (grid[0], safe, *grid[1:]), counts
+    return (grid[0], target, *grid[1:]), counts
 
 
-def _weights(target: Array, weight: Array | None, counts: Array, dtype: Any) -> Array:
+def _weights(target: Array, weight: Array | None, counts: Array | None, dtype: Any) -> Array:
+    if counts is None:
+        return np.ones(target.shape, dtype) if weight is None else weight[target]
     if weight is None:
         return counts.astype(dtype)
     return np.where(counts, weight[np.where(counts, target, 0)], np.zeros((), dtype))
@@ -51,10 +58,17 @@ def nll(
     """
     index, counts = _chosen(x.shape, target, ignored)
     wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
-    weights = _weights(target, weight, counts, wide)
-    # Ignored samples are chosen away, not multiplied by 0: their x may be infinite.
-    losses = np.where(counts, np.negative(np.multiply(x[index], weights)), np.zeros((), wide))
-    np.copyto(total, np.add.reduce(weights, axis=None), casting="unsafe")
+    if weight is None and counts is None:
+        # What most training does, in a third of the time.
+        losses = np.negative(x[index], dtype=wide)
+        total.fill(target.size)
+    else:
+        weights = _weights(target, weight, counts, wide)
+        losses = np.negative(np.multiply(x[index], weights))
+        if counts is not None:
+            # Chosen away, not multiplied by 0: x of ignored samples may be infinite.
+            losses = np.where(counts, losses, np.zeros((), wide))
+        np.copyto(total, np.add.reduce(weights, axis=None), casting="unsafe")
     if reduction == 0:
         np.copyto(out, losses, casting="unsafe")
         return
@@ -74,8 +88,10 @@ def nll_gradient(
 ) -> None:
     """Write the gradient of nll by x into out: -weight[target] * g at each sample's class."""
     index, counts = _chosen(out.shape, target, ignored)
-    weights = _weights(target, weight, counts, out.dtype)
     out.fill(0)
-    share = np.divide(g, total) if reduction == 1 else g
-    parts = np.where(counts, np.negative(np.multiply(weights, share)), np.zeros((), out.dtype))
+    parts = np.negative(np.divide(g, total) if reduction == 1 else g)
+    if weight is not None or counts is not None:
+        parts = np.multiply(_weights(target, weight, counts, out.dtype), parts)
+    if counts is not None:
+        parts = np.where(counts, parts, np.zeros((), out.dtype))
     out[index] = parts
