@@ -20,7 +20,7 @@ from ...graph.node import Node, next_sequence_number
 from ...tensor.tensor import Tensor, layout_of, wrap
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from .abort import abort_everywhere
-from .container import get_instance
+from .container import current_context_id, force_current_context_id, get_instance
 from .context import DistAutogradContext
 from .dependencies import compute_dependencies
 from .global_cpu_thread import GlobalCpuThread, log_expired
@@ -218,6 +218,8 @@ class DistEngine:
     def _empty(self, queue: ReadyQueue, outbox: Outbox) -> None:
         engine = local_engine()
         before = set_current_outbox(outbox)
+        context_before = current_context_id()
+        force_current_context_id(outbox.context.id)
         try:
             while (item := queue.try_pop()) is not None:
                 task = item.graph_task
@@ -232,6 +234,7 @@ class DistEngine:
                     outbox.parcels.clear()
                     return
         finally:
+            force_current_context_id(context_before)
             set_current_outbox(before)
 
     def execute_until_empty(self, item: NodeTask) -> None:

@@ -24,6 +24,8 @@ class RecvRpcBackward(Node):
     Source  PyTorch, torch/csrc/distributed/autograd/functions/recvrpc_backward.cpp
     """
 
+    # The sender counts on an answer, also where nothing came.
+    accepts_undefined = True
     __slots__ = ("_context", "from_worker_id", "message_id", "num_outputs")
 
     def __init__(
@@ -37,19 +39,20 @@ class RecvRpcBackward(Node):
         self.edges = ()
         self.hooks = None
         self.layout = layouts
-        # The engine does not run a Node of one output for an undefined gradient. This one must run,
-        # for the sender counts on an answer: so it always passes for a Node of several.
-        self.num_outputs = max(2, len(layouts))
+        self.num_outputs = len(layouts)
         self.message_id = message_id
         self.from_worker_id = from_worker_id
         self._context = ref(context)
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Send the gradients; undefined ones become zeros: the other side needs one for each."""
-        grads = [
-            None if array is None else wrap(array, layout_of(array, layout.device))
-            for array, layout in zip(g, self.layout, strict=False)
-        ]
+        arrays = g if g.__class__ is tuple else (g,)
+        grads = tuple(
+            [
+                None if array is None else wrap(array, layout_of(array, layout.device))
+                for array, layout in zip(arrays, self.layout, strict=True)
+            ]
+        )
         return self.apply_recorded(grads, keep)
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
@@ -63,7 +66,7 @@ class RecvRpcBackward(Node):
             )
         grads = [
             _zeros(layout) if grad is None else _on_host(grad)
-            for grad, layout in zip(g, self.layout, strict=False)
+            for grad, layout in zip(g if g.__class__ is tuple else (g,), self.layout, strict=True)
         ]
         outbox = current_outbox()
         sent = Gradients(self.message_id, grads)

@@ -349,7 +349,7 @@ def test_a_receive_whose_context_is_gone_says_so(agent: FakeAgent) -> None:
     function = RecvRpcBackward(context, 5, 1, (x.layout,))
     del context
     with pytest.raises(ContextReleasedError, match=r"^Autograd context no longer valid! This"):
-        function.apply_recorded((x, None), False)
+        function.apply_recorded(x, False)
 
 
 @pytest.mark.seed("E36", "E40", "U5")
