@@ -18,7 +18,7 @@ _logger = logging.getLogger(__name__)
 # when a sleeping core must be woken. So one thread of the pool, the leader, blocks in
 # source.take(). What it takes it runs itself, and stays the leader while doing so: most requests
 # are shorter than it takes to wake somebody. If it is still busy at the watcher's next look (every
-# half millisecond while there is work, asleep otherwise), or is about to block (hand_on_lead), it
+# millisecond while there is work, asleep otherwise), or is about to block (hand_on_lead), it
 # loses the lead to another thread, which is started if none is idle.
 #
 # Work is counted or not. Counted is what users wrote (functions, callbacks): at most `limit` of it
@@ -28,7 +28,7 @@ _logger = logging.getLogger(__name__)
 # is idle one is started.
 
 INITIAL_LIMIT: Final = 4
-LOOK_EVERY_S: Final = 0.0005
+LOOK_EVERY_S: Final = 0.001
 PATIENCE_S: Final = 0.002
 _LOOKS_BEFORE_SLEEP: Final = 20
 _IDLE_KEPT: Final = 4

@@ -281,7 +281,10 @@ def _decode(frames: Sequence[Buffer]) -> Message:
         raise MessageError(f"wire version {version}; this worker speaks {VERSION}")
     message.flags = flags
     at = _HEADER.size
-    if tensors or buffers or tangents or metadata_bytes or flags & AUTOGRAD:
+    only_tensors = not (tangents or metadata_bytes or flags & AUTOGRAD)
+    if only_tensors and tensors == buffers == len(frames) == 1:
+        _read_lone_tensor(message, first, body_bytes)
+    elif tensors or buffers or not only_tensors:
         reader = _Tables(frames, at)
         sizes = reader.buffer_sizes(buffers)
         message.tensors = reader.tensors(tensors, [size for size, _ in sizes])
@@ -301,6 +304,38 @@ def _decode(frames: Sequence[Buffer]) -> Message:
         message.tensors = message.buffers = message.tangents = ()
         message.autograd = message.metadata = None
     return message
+
+
+def _read_lone_tensor(message: Message, first: Buffer, body_bytes: int) -> None:
+    """Read what follows the header where it is one small tensor: what most calls carry."""
+    size, pieces = _BUFFER.unpack_from(first, _HEADER.size)
+    entry, at = _read_entry(first, _HEADER.size + _BUFFER.size, (size,))
+    end = at + body_bytes
+    if pieces or end + size != len(first):
+        raise MessageError(
+            f"a body of {body_bytes} bytes and a buffer of {size} bytes in {pieces} frames "
+            f"announced, {len(first) - at} bytes came"
+        )
+    message.tensors = (entry,)
+    message.body = first[at:end]
+    message.buffers = (bytearray(first[end:]),)
+    message.tangents = ()
+    message.autograd = message.metadata = None
+
+
+def _read_entry(first: Buffer, at: int, buffer_sizes: Sequence[int]) -> tuple[TensorEntry, int]:
+    """Return one entry of the tensor table, which lies inside its buffer, and where it ends."""
+    buffer, offset, dtype, device_type, device_index, flags, ndim = _TENSOR.unpack_from(first, at)
+    if ndim > MAX_DIMENSIONS:
+        raise MessageError(f"a tensor of {ndim} dimensions; the limit is {MAX_DIMENSIONS}")
+    numbers = _sizes_and_strides(ndim).unpack_from(first, at + _TENSOR.size)
+    sizes, strides = numbers[:ndim], numbers[ndim:]
+    entry = TensorEntry(buffer, offset, dtype, device_type, device_index, flags, sizes, strides)
+    if buffer >= len(buffer_sizes):
+        raise MessageError(f"a tensor in buffer {buffer} of {len(buffer_sizes)}")
+    if (numbers and min(numbers) < 0) or offset > buffer_sizes[buffer]:
+        raise MessageError(f"a tensor outside its buffer: {entry}")
+    return entry, at + _TENSOR.size + 16 * ndim
 
 
 class _Tables:
@@ -334,21 +369,7 @@ class _Tables:
         self._require_room(count, _TENSOR.size)
         entries = []
         for _ in range(count):
-            buffer, offset, dtype, device_type, device_index, flags, ndim = _TENSOR.unpack_from(
-                self._first, self._at
-            )
-            if ndim > MAX_DIMENSIONS:
-                raise MessageError(f"a tensor of {ndim} dimensions; the limit is {MAX_DIMENSIONS}")
-            numbers = _sizes_and_strides(ndim).unpack_from(self._first, self._at + _TENSOR.size)
-            self._at += _TENSOR.size + 16 * ndim
-            sizes, strides = numbers[:ndim], numbers[ndim:]
-            entry = TensorEntry(
-                buffer, offset, dtype, device_type, device_index, flags, sizes, strides
-            )
-            if entry.buffer >= len(buffer_sizes):
-                raise MessageError(f"a tensor in buffer {entry.buffer} of {len(buffer_sizes)}")
-            if min(numbers, default=0) < 0 or entry.offset > buffer_sizes[entry.buffer]:
-                raise MessageError(f"a tensor outside its buffer: {entry}")
+            entry, self._at = _read_entry(self._first, self._at, buffer_sizes)
             entries.append(entry)
         return entries
 

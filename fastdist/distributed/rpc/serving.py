@@ -98,18 +98,9 @@ class Server:
             self._leader = me
             self._flush()
         while True:
-            if not self._inbox:
-                if self._outbox:
-                    self._flush()
-                received = self._listener.receive()
-                if received is None:
-                    return None
-                if self.gil_waits is not None:
-                    self.gil_waits.add_data(_time_to_get_the_gil_us())
             try:
-                if not self._inbox:
-                    for frames in split(received.frames):
-                        self._inbox.append(received._replace(frames=frames))
+                if not self._inbox and not self._fill_inbox():
+                    return None
                 work = self._sort(self._inbox.popleft())
             except MessageError as error:
                 # A stranger, or a member that speaks another version. Told once, counted always.
@@ -129,6 +120,18 @@ class Server:
         with self._callers_lock:
             for route in [r for r, caller in self._callers.items() if caller.rank == rank]:
                 del self._callers[route]
+
+    def _fill_inbox(self) -> bool:
+        if self._outbox:
+            self._flush()
+        received = self._listener.receive()
+        if received is None:
+            return False
+        if self.gil_waits is not None:
+            self.gil_waits.add_data(_time_to_get_the_gil_us())
+        for frames in split(received.frames):
+            self._inbox.append(Received(received.route, frames, received.rank))
+        return True
 
     def _sort(self, received: Received) -> Work | None:
         message = decode(received.frames)
@@ -181,10 +184,10 @@ class Server:
         request = Envelope(message.type, incoming.caller.rank, [], message.metadata)
         request.inner_type = message.inner_type
         try:
-            tensors, requires_grad = unpack_tensors(message)
-            request.tensors, request.requires_grad = tensors, requires_grad
-            request.tangents = list(message.tangents)
-            request.autograd = message.autograd
+            if not message.is_plain:
+                request.tensors, request.requires_grad = unpack_tensors(message)
+                request.tangents = list(message.tangents)
+                request.autograd = message.autograd
             result = self._run_inside(incoming, request)
         except BaseException as error:  # what a user's function raises belongs to its caller
             self._answer_error(incoming, error)

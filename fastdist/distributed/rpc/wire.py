@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copyreg
+import functools
 import io
 import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -91,7 +92,7 @@ class _Packer:
         others = len(copyreg.dispatch_table) + len(_reducers)
         if others != self._others:
             self._others = others
-            known = {Tensor: self._put_tensor, Parameter: self._put_tensor}
+            known: dict[type, Any] = {Tensor: self._put_tensor, Parameter: self._put_tensor}
             pickler.dispatch_table = {**copyreg.dispatch_table, **_reducers, **known}
         self._tensors = tensors
         self.is_busy = True
@@ -301,34 +302,46 @@ def _bytes_of(owner: Any) -> np.ndarray[Any, Any] | None:
 
 
 def _unpack(entry: TensorEntry, buffer: Buffer) -> Tensor:
-    try:
-        dtype = from_code(entry.dtype)
-    except DTypeError as error:
-        raise MessageError(str(error)) from error
-    itemsize = dtype.itemsize
-    shape, strides = entry.sizes, entry.strides
-    elements, last = 1, 0
-    for length, step in zip(shape, strides, strict=True):
-        elements *= length
-        last += (length - 1) * step
-    if elements and entry.offset + (last + 1) * itemsize > len(buffer):
-        raise MessageError(
-            f"a tensor of shape {shape}, strides {strides} and dtype {dtype.name} at byte "
-            f"{entry.offset} does not fit its buffer of {len(buffer)} bytes"
-        )
-    layout = Layout.of(dtype, CPU, shape, strides if elements else None)
+    geometry = _geometry(entry.dtype, entry.sizes, entry.strides)
+    layout = geometry.layout
     array: np.ndarray[Any, Any]
-    if not elements:
-        array = np.empty(shape, dtype.numpy)
-    elif layout.contiguous:
-        array = np.ndarray(shape, dtype.numpy, buffer, entry.offset)
+    if not layout.numel:
+        array = np.empty(layout.shape, layout.dtype.numpy)
+    elif entry.offset + geometry.extent_bytes > len(buffer):
+        raise MessageError(
+            f"a tensor of shape {entry.sizes}, strides {entry.strides} and dtype "
+            f"{layout.dtype.name} at byte {entry.offset} does not fit its buffer of "
+            f"{len(buffer)} bytes"
+        )
     else:
-        steps = tuple([step * itemsize for step in strides])
-        array = np.ndarray(shape, dtype.numpy, buffer, entry.offset, steps)
+        array = np.ndarray(layout.shape, layout.dtype.numpy, buffer, entry.offset, geometry.steps)
     tensor = wrap(array, layout) if not entry.device_type else _to_device(array, layout, entry)
     return (
         Parameter(tensor, bool(entry.flags & REQUIRES_GRAD)) if entry.flags & PARAMETER else tensor
     )
+
+
+class _Geometry(NamedTuple):
+    """What follows from a dtype code, a shape and strides: steps in bytes are None in C order."""
+
+    layout: Layout
+    extent_bytes: int
+    steps: tuple[int, ...] | None
+
+
+@functools.lru_cache(256)
+def _geometry(dtype_code: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> _Geometry:
+    try:
+        dtype = from_code(dtype_code)
+    except DTypeError as error:
+        raise MessageError(str(error)) from error
+    elements, last = 1, 0
+    for length, step in zip(shape, strides, strict=True):
+        elements *= length
+        last += (length - 1) * step
+    layout = Layout.of(dtype, CPU, shape, strides if elements else None)
+    steps = None if layout.contiguous else tuple([step * dtype.itemsize for step in strides])
+    return _Geometry(layout, (last + 1) * dtype.itemsize, steps)
 
 
 def _to_device(array: np.ndarray[Any, Any], layout: Layout, entry: TensorEntry) -> Tensor:

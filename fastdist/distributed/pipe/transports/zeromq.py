@@ -81,7 +81,8 @@ class ZmqLane:
     def send(self, frames: Sequence[Buffer], deadline: float | None) -> None:
         """Send a message as soon as the connection takes it."""
         while not self.try_send(frames):
-            self._sleep_until(WRITABLE, deadline)
+            if not _events(self.socket) & WRITABLE:
+                self._sleep(WRITABLE, deadline)
 
     def try_receive(self) -> list[Buffer] | None:
         """Return the frames of the next message, or None if none is there."""
@@ -93,7 +94,8 @@ class ZmqLane:
     def receive(self, deadline: float | None) -> list[Buffer]:
         """Return the frames of the next message, waiting for it."""
         while True:
-            self._sleep_until(READABLE, deadline)
+            if not _events(self.socket) & READABLE:
+                self._sleep(READABLE, deadline)
             frames = self.try_receive()
             if frames is not None:
                 return frames
@@ -119,17 +121,15 @@ class ZmqLane:
         """Close the socket; a second time does nothing."""
         self.socket.close(linger=linger_s * 1000)
 
-    def _sleep_until(self, event: int, deadline: float | None) -> None:
-        socket, poll = self.socket, self._poller.poll
-        while not _events(socket) & event:
-            timeout_ms = None if deadline is None else poll_timeout_ms(deadline)
-            ready = poll(timeout_ms)
-            for fd, _ in ready:
-                # What has arrived before the end still counts.
-                if fd == self._closed_fd and not _events(socket) & event:
-                    raise LaneClosed(f"the lane to {self.address} was closed")
-            if not ready and timeout_ms == 0:
-                raise LaneTimeout(f"nothing on the lane to {self.address} in time")
+    def _sleep(self, event: int, deadline: float | None) -> None:
+        timeout_ms = None if deadline is None else poll_timeout_ms(deadline)
+        ready = self._poller.poll(timeout_ms)
+        for fd, _ in ready:
+            # What has arrived before the end still counts.
+            if fd == self._closed_fd and not _events(self.socket) & event:
+                raise LaneClosed(f"the lane to {self.address} was closed")
+        if not ready and timeout_ms == 0:
+            raise LaneTimeout(f"nothing on the lane to {self.address} in time")
 
 
 class ZmqListener:
