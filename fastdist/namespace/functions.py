@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DeviceError
-from ..dispatch.copy_inplace import copy_, fill_, zero_
+from ..dispatch.copy_inplace import copy_, fill_, inplace_of, zero_
 from ..dispatch.op import OPS
 from ..dispatch.view import detach
 from ..engine.backward import backward as engine_backward
@@ -132,7 +132,14 @@ def _matrices_transposed(self: Tensor) -> Tensor:
     return OPS["transpose"].public(self, -2, -1)  # type: ignore[no-any-return]
 
 
+def polygamma(self: Tensor, n: int) -> Tensor:
+    """Return the n-th derivative of digamma."""
+    return OPS["polygamma"].public(n, self)  # type: ignore[no-any-return]
+
+
 METHODS: dict[str, Any] = {
+    "polygamma": polygamma,
+    "polygamma_": inplace_of("polygamma", polygamma),
     "__getitem__": subscript.subscript,
     "__setitem__": subscript.subscript_assign,
     "new_zeros": new_zeros,

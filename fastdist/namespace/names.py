@@ -64,7 +64,7 @@ NOT_FUNCTIONS = words("contiguous expand sum_to_size to view")
 NO_INPLACE = words(
     """
     bitwise_left_shift celu fmax fmin hardshrink isfinite isinf isnan isneginf isposinf logaddexp
-    logaddexp2 maximum minimum positive rsub selu signbit threshold
+    logaddexp2 maximum minimum polygamma positive rsub selu signbit threshold
     """
 )
 STRUCTURED_INPLACE = words("cumsum scatter_add tril triu")

@@ -32,11 +32,12 @@ class Places:
 
     __slots__ = ("arrays", "shape", "sources")
 
-    def __init__(self, entries: tuple[Any, ...], shape: Shape) -> None:
+    def __init__(self, entries: tuple[Any, ...], of: Layout) -> None:
         tensors = [entry for entry in entries if isinstance(entry, Tensor)]
         self.sources = [(one, storage_of(one), storage_of(one).version) for one in tensors]
-        self.arrays = tuple([None if e is None else e.array for e in entries])
-        self.shape = _indexed_shape(self.arrays, shape)
+        # Places may come from the CPU, as those of a mask do; they go where the elements are.
+        self.arrays = tuple([None if e is None else e.to(device=of.device).array for e in entries])
+        self.shape = _indexed_shape(self.arrays, of.shape)
 
     def require_unchanged(self) -> None:
         """Raise if an index tensor was changed in place since.
@@ -145,7 +146,7 @@ def subscript(input: Tensor, index: Any) -> Tensor:
         input = view_at(input, basic or (Ellipsis,))
     if entries is None:
         return input
-    return take_places.general((input,), (Places(entries, input.layout.shape),))  # type: ignore[no-any-return]
+    return take_places.general((input,), (Places(entries, input.layout),))  # type: ignore[no-any-return]
 
 
 def view_at(input: Tensor, basic: tuple[Any, ...]) -> Tensor:
@@ -285,7 +286,7 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
     if entries is None:
         copy_(part, _fitted(value, part.layout.shape))
         return
-    put_inplace(part, Places(entries, part.layout.shape), value, accumulate=False)
+    put_inplace(part, Places(entries, part.layout), value, accumulate=False)
 
 
 def _fitted(value: Any, shape: Shape) -> Any:
@@ -340,7 +341,7 @@ def _places_from(indices: Any, input: Tensor) -> Places:
     basic, entries = split_index(input, tuple(indices))
     if entries is None or basic:
         raise DimError("index_put: indices must be tensors of int64, int32 or bool")
-    return Places(entries, input.layout.shape)
+    return Places(entries, input.layout)
 
 
 @composite(function=False)

@@ -145,7 +145,7 @@ CASES = {
             (2, 3),
             (2, 1),
         ),
-        case(lambda x: fd.cat([x, fd.zeros(0)]), lambda x: x, (2, 3)),
+        case(lambda x: fd.cat([x, fd.zeros(0, device=x.device)]), lambda x: x, (2, 3)),
     ],
     "stack": [
         case(lambda x, y: fd.stack([x, y], 1), lambda x, y: np.stack([x, y], 1), (2, 3), (2, 3)),

@@ -123,47 +123,53 @@ PRODUCTS = {
 }
 LOSSES = {
     "nll_loss": [
-        case(lambda x: F.nll_loss(x, fd.tensor(CLASSES)), lambda x: nll(x, CLASSES), (3, 3)),
         case(
-            lambda x: F.nll_loss(x, fd.tensor(CLASSES), reduction="none"),
+            lambda x: F.nll_loss(x, fd.tensor(CLASSES, device=x.device)),
+            lambda x: nll(x, CLASSES),
+            (3, 3),
+        ),
+        case(
+            lambda x: F.nll_loss(x, fd.tensor(CLASSES, device=x.device), reduction="none"),
             lambda x: -x[np.arange(3), CLASSES],
             (3, 3),
         ),
         case(
             lambda x: F.nll_loss(
-                x, fd.tensor(CLASSES), fd.tensor(WEIGHT).to(x.dtype), ignore_index=2
+                x, fd.tensor(CLASSES, device=x.device), fd.tensor(WEIGHT).to(x), ignore_index=2
             ),
             lambda x: nll(x, CLASSES, WEIGHT, 2),
             (3, 3),
         ),
         case(
-            lambda x: F.nll_loss(x, fd.tensor(IMAGES), reduction="sum"),
+            lambda x: F.nll_loss(x, fd.tensor(IMAGES, device=x.device), reduction="sum"),
             lambda x: nll(x, IMAGES, mean=False),
             (2, 3, 2),
         ),
-        case(lambda x: F.nll_loss(x, fd.tensor(1)), lambda x: -x[1], (3,)),
+        case(lambda x: F.nll_loss(x, fd.tensor(1, device=x.device)), lambda x: -x[1], (3,)),
     ],
     "cross_entropy": [
         case(
-            lambda x: F.cross_entropy(x, fd.tensor(CLASSES)),
+            lambda x: F.cross_entropy(x, fd.tensor(CLASSES, device=x.device)),
             lambda x: nll(np.log(softmax(x, 1)), CLASSES),
             (3, 4),
         ),
         case(
-            lambda x: F.cross_entropy(x, fd.tensor(IMAGES)),
+            lambda x: F.cross_entropy(x, fd.tensor(IMAGES, device=x.device)),
             lambda x: nll(np.log(softmax(x, 1)), IMAGES),
             (2, 3, 2),
         ),
         case(F.cross_entropy, lambda x, p: -(np.log(softmax(x, 1)) * p).sum() / 3, (3, 4), (3, 4)),
         case(
             lambda x: F.cross_entropy(
-                x, fd.tensor(CLASSES), fd.tensor(WEIGHT).to(x.dtype), label_smoothing=0.3
+                x, fd.tensor(CLASSES, device=x.device), fd.tensor(WEIGHT).to(x), label_smoothing=0.3
             ),
             lambda x: smoothed(x, CLASSES, WEIGHT, 0.3),
             (3, 3),
         ),
         case(
-            lambda x: F.cross_entropy(x, fd.tensor(CLASSES), label_smoothing=0.1, reduction="sum"),
+            lambda x: F.cross_entropy(
+                x, fd.tensor(CLASSES, device=x.device), label_smoothing=0.1, reduction="sum"
+            ),
             lambda x: 3 * smoothed(x, CLASSES, np.ones(3), 0.1),
             (3, 3),
         ),

@@ -242,3 +242,78 @@ def test_out_takes_the_result(row: Row) -> None:
     assert function(*tensors, out=out) is out
     np.testing.assert_array_equal(out.numpy(), expected.numpy())
     assert math.prod(out.shape) == 12
+
+
+@every_row
+@pytest.mark.parametrize("device", ["sim:0", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+def test_a_device_computes_what_the_cpu_does(row: Row, device: str) -> None:
+    arrays = sample(row, SHAPES[0], "device")
+    results = []
+    for where in ("cpu", device):
+        leaves = [
+            fd.tensor(a, dtype=fd.float64, device=where, requires_grad=row.differentiable)
+            for a in arrays
+        ]
+        found = function_of(row)(*leaves)
+        results.append([found.detach().cpu().numpy()])
+        if row.differentiable:
+            found.backward(fd.ones_like(found))
+            results[-1] += [one.grad.cpu().numpy() for one in leaves]
+    for ours, cpus in zip(results[1], results[0]):
+        np.testing.assert_allclose(ours, cpus, rtol=1e-12, atol=1e-14)
+
+
+INPLACE = [
+    row
+    for row in ROWS.values()
+    if hasattr(fd.Tensor, f"{row.public}_") and row.name not in ("prelu_kernel",)
+]
+
+
+@pytest.mark.parametrize("row", INPLACE, ids=lambda row: row.name)
+def test_the_inplace_twin_gives_the_same_value_and_gradients(row: Row) -> None:
+    arrays = sample(row, SHAPES[0], "in place")
+    results = []
+    for name in (row.public, f"{row.public}_"):
+        leaves = [fd.tensor(a, dtype=fd.float64, requires_grad=True) for a in arrays]
+        first = leaves[0] * 1
+        found = getattr(first, name)(*leaves[1:], **row.numbers)
+        assert (found is first) is name.endswith("_")
+        results.append([found.detach().numpy().astype(np.float64)])
+        if row.differentiable:
+            found.sum().backward()
+            results[-1] += [one.grad.numpy() for one in leaves]
+    for ours, expected in zip(results[1], results[0]):
+        np.testing.assert_allclose(ours, expected, rtol=1e-12)
+
+
+@every_row
+def test_float16_is_computed_in_float32_and_rounded_once(row: Row) -> None:
+    arrays = [a.astype(np.float16).astype(np.float64) for a in sample(row, SHAPES[0], "half")]
+    found = function_of(row)(*tensors_of(arrays, fd.float16))
+    expected = np.asarray(expected_of(row, arrays))
+    assert found.dtype is (fd.bool if expected.dtype == bool else fd.float16)
+    rtol = max(2e-3, 100 * row.tolerance)
+    np.testing.assert_allclose(found.numpy().astype(np.float64), expected, rtol=rtol, atol=2e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float16", "int64", "int32", "int16", "int8", "uint8", "bool"])
+@pytest.mark.parametrize("name", [*ROWS, *sorted(INTEGER_ROWS)])
+def test_other_dtypes_are_the_same_on_both_sides_of_the_limit(name: str, dtype: str) -> None:
+    """Compiles a kernel for each, which takes minutes."""
+    row = ROWS.get(name)
+    function = function_of(row) if row else getattr(fd, name)
+    count = len(row.domains) if row else 2 - (name == "bitwise_not")
+    n = SMALL_LIMIT + 3
+    random = generator(f"{name} {dtype}")
+    arrays = [random.integers(1, 4, n) for _ in range(count)]
+    tensors = [fd.tensor(array, dtype=DTYPES[dtype]) for array in arrays]
+    try:
+        large = function(*tensors)
+    except RuntimeError:
+        return  # an op that refuses the dtype; test_result_dtypes says which do
+    parts = [function(*[t[half] for t in tensors]) for half in (slice(0, 2000), slice(2000, n))]
+    small = np.concatenate([part.numpy() for part in parts])
+    rtol = 2e-3 if large.dtype is fd.float16 else 1e-5
+    np.testing.assert_allclose(large.numpy(), small, rtol=rtol, atol=rtol)

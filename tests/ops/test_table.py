@@ -108,3 +108,13 @@ def test_float16_keeps_its_dtype(name: str, one: Case) -> None:
     if name not in ("to", "cast", "float_power", "ldexp", "cat"):
         assert found.dtype is fd.float16
     np.testing.assert_allclose(found.numpy(), wide.numpy(), rtol=4e-2, atol=4e-2)
+
+
+@every_case
+@pytest.mark.parametrize("device", ["sim:0", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+def test_a_device_computes_what_the_cpu_does(name: str, one: Case, device: str) -> None:
+    inputs = as_tensors(one.arrays(f"{name} device"), fd.float64)
+    expected = one.ours(*inputs)
+    found = one.ours(*[tensor.to(device) for tensor in inputs])
+    assert str(found.device) == ("cpu" if name == "cpu" else device)
+    np.testing.assert_allclose(found.cpu().numpy(), expected.numpy(), rtol=1e-12)
