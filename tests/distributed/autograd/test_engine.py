@@ -437,9 +437,9 @@ def test_what_a_device_hands_back_goes_through_the_one_cpu_thread(agent: FakeAge
 def test_nodes_of_a_device_run_on_the_streams_of_the_calling_thread(agent: FakeAgent) -> None:
     sim = backend_of("sim")
     stream, seen = sim.stream(0), []
-    y = leaf().to("sim:0") * 2
-    y.register_hook(lambda grad: seen.append(sim.current_stream(0)))
     with da.context() as context_id, stream:
+        y = leaf().to("sim:0") * 2
+        y.register_hook(lambda grad: seen.append(sim.current_stream(0)))
         da.backward(context_id, [y.sum()])
         stream.synchronize()
     assert seen == [stream]

@@ -1,0 +1,172 @@
+"""The claim: DistributedOptimizer steps parameters where they live, as one process would."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist
+import fastdist.distributed.autograd as da
+from fastdist import Tensor, optim
+from fastdist.core.errors import ContextError
+from fastdist.distributed import rpc
+from fastdist.distributed.optim import DistributedOptimizer
+from tests.distributed.autograd.on_worker import on_worker
+from tests.distributed.workers import Group
+
+
+def init() -> None:
+    options = rpc.TensorPipeRpcBackendOptions(rpc_timeout=30, init_timeout=30)
+    rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=options)
+
+
+def leave() -> None:
+    rpc.shutdown()
+
+
+@pytest.fixture(scope="module")
+def group() -> Iterator[Group]:
+    group = Group(__file__, 3)
+    try:
+        group.run_all(init)
+        yield group
+        group.run_all(leave)
+        assert group.end() == [0, 0, 0]
+    finally:
+        group.kill()
+
+
+# ---- what workers run for others ----------------------------------------------------------------
+
+
+def parameter(seed: int) -> Tensor:
+    values = np.random.default_rng(seed).standard_normal((3, 4))
+    return fastdist.tensor(values, requires_grad=True)
+
+
+def times(rref: Any, x: Tensor) -> Tensor:
+    return rref.local_value() * x
+
+
+def value_of(rref: Any) -> np.ndarray[Any, Any]:
+    return rref.local_value().detach().numpy().copy()
+
+
+def loss_of(w: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return ((w * x).sin() * v).sum()
+
+
+class FailsOnOne(optim.SGD):
+    """Fails on worker 1."""
+
+    def step(self, closure: Any = None) -> Any:
+        if rpc.get_worker_info().name == "w1":
+            raise ArithmeticError("on purpose")
+        return super().step(closure)
+
+
+def train_here(kind: type[optim.Optimizer], **settings: Any) -> list[np.ndarray[Any, Any]]:
+    parameters = [parameter(1), parameter(2)]
+    optimizer = kind(parameters, **settings)
+    x = parameter(3).detach()
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss_of(*parameters, x).backward()
+        optimizer.step()
+    return [p.detach().numpy() for p in parameters]
+
+
+def parameters_of_two_workers() -> list[Any]:
+    return [rpc.remote(f"w{i}", parameter, (i,)) for i in (1, 2)]
+
+
+def pass_over(rrefs: list[Any], context_id: int) -> None:
+    x = parameter(3).detach()
+    products = rpc.rpc_sync("w1", times, (rrefs[0], x)).sin()
+    da.backward(context_id, [rpc.rpc_sync("w2", times, (rrefs[1], products)).sum()])
+
+
+# ---- tests --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (optim.SGD, {"lr": 0.1}),
+        (optim.SGD, {"lr": 0.1, "momentum": 0.9}),
+        (optim.Adam, {"lr": 0.1}),
+    ],
+)
+@on_worker(0)
+def test_training_over_two_workers_is_that_of_one_process(kind: Any, settings: Any) -> None:
+    rrefs = parameters_of_two_workers()
+    optimizer = DistributedOptimizer(kind, rrefs, **settings)
+    for _ in range(3):
+        with da.context() as context_id:
+            pass_over(rrefs, context_id)
+            optimizer.step(context_id)
+    found = [rpc.rpc_sync(rref.owner(), value_of, (rref,)) for rref in rrefs]
+    for ours, theirs in zip(found, train_here(kind, **settings), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+
+
+@on_worker(0)
+def test_parameters_of_one_worker_share_one_optimizer() -> None:
+    here = [rpc.RRef(parameter(i)) for i in range(2)]
+    there = [rpc.remote("w1", parameter, (i,)) for i in range(2)]
+    optimizer = DistributedOptimizer(optim.SGD, [*here, *there], lr=0.1)
+    owners = sorted(rref.owner_name() for rref in optimizer.remote_optimizers)
+    assert owners == ["w0", "w1"]
+
+
+@on_worker(0)
+def test_a_parameter_without_gradient_stays() -> None:
+    rrefs = parameters_of_two_workers()
+    optimizer = DistributedOptimizer(optim.SGD, rrefs, lr=0.1)
+    before = rpc.rpc_sync("w2", value_of, (rrefs[1],))
+    with da.context() as context_id:
+        x = parameter(3).detach()
+        da.backward(context_id, [rpc.rpc_sync("w1", times, (rrefs[0], x)).sum()])
+        rpc.rpc_sync("w2", type(None))
+        optimizer.step(context_id)
+    assert (rpc.rpc_sync("w2", value_of, (rrefs[1],)) == before).all()
+    assert (rpc.rpc_sync("w1", value_of, (rrefs[0],)) != parameter(1).detach().numpy()).all()
+
+
+@on_worker(0)
+def test_a_worker_that_fails_does_not_keep_others_from_stepping() -> None:
+    rrefs = parameters_of_two_workers()
+    optimizer = DistributedOptimizer(FailsOnOne, rrefs, lr=0.1)
+    before = rpc.rpc_sync("w2", value_of, (rrefs[1],))
+    with da.context() as context_id:
+        pass_over(rrefs, context_id)
+        with pytest.raises(ArithmeticError, match="on purpose"):
+            optimizer.step(context_id)
+    assert (rpc.rpc_sync("w2", value_of, (rrefs[1],)) != before).any()
+
+
+@on_worker(0)
+def test_an_unknown_context_is_an_error_that_names_it() -> None:
+    optimizer = DistributedOptimizer(optim.SGD, parameters_of_two_workers(), lr=0.1)
+    with pytest.raises(ContextError, match=r"^Could not find autograd context with id: 77"):
+        optimizer.step(77)
+
+
+@on_worker(0)
+def test_what_an_optimizer_refuses_is_raised_to_who_made_it() -> None:
+    with pytest.raises(ValueError, match="learning rate"):
+        DistributedOptimizer(optim.SGD, parameters_of_two_workers(), lr=-1.0)
+
+
+@on_worker(0)
+def test_arguments_of_the_wrong_kind_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"expected a class of fastdist.optim, got 'SGD'"):
+        DistributedOptimizer("SGD", parameters_of_two_workers())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"expected RRefs of parameters, got Tensor"):
+        DistributedOptimizer(optim.SGD, [parameter(1)], lr=0.1)  # type: ignore[list-item]
+    with pytest.raises(ValueError, match=r"^optimizer got an empty parameter list"):
+        DistributedOptimizer(optim.SGD, [], lr=0.1)
