@@ -5,6 +5,7 @@ See Note [In-place on views] in inplace.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from ..backends.backend import backend_of
 from ..core.errors import DTypeError, ShapeError
 from ..graph.forward_grad import ForwardADLevel
+from ..graph.forward_streams import note_stream
 from ..graph.modes import modes, tls
 from ..graph.node import Node, next_sequence_number
 from ..tensor.layout import Layout
@@ -63,7 +65,28 @@ def _number(value: Any, layout: Layout) -> Tensor:
     if isinstance(value, np.ndarray):
         return wrap(value, layout_of(value))
     array = as_operand(value, layout.dtype)
+    _require_held(value, array, layout)
     return wrap(array, layout_of(array))
+
+
+def _require_held(value: Any, array: np.ndarray[Any, Any], layout: Layout) -> None:
+    """Raise if a number does not fit into layout's dtype.
+
+    Raises  RuntimeError
+    """
+    kind = layout.dtype.numpy.kind
+    if isinstance(value, bool) or kind == "b":
+        return
+    if kind == "f":
+        held = not (math.isfinite(value) and np.isinf(array))
+    else:
+        largest = np.iinfo(layout.dtype.numpy).max
+        # Negative numbers wrap around in uint8, as in PyTorch.
+        held = math.isfinite(value) and -largest - 1 <= value <= largest
+    if not held:
+        raise RuntimeError(
+            f"value cannot be converted to type {layout.dtype.name} without overflow: {value!r}"
+        )
 
 
 def _write(target: Tensor, src: Tensor) -> None:
@@ -100,6 +123,7 @@ class CopyBackwards(Node):
 
     def __init__(self, target: Tensor, src: Tensor) -> None:
         self.seq = next_sequence_number()
+        note_stream(self, target.layout.device)
         self.edges = (target.edge, src.edge)
         self.hooks = None
         self.layout = target.layout

@@ -11,6 +11,7 @@ from ..backends.backend import backend_of
 from ..core.dtypes import bool_
 from ..core.errors import DTypeError, GraphError, ShapeError
 from ..graph.anomaly import note_forward
+from ..graph.forward_streams import note_stream
 from ..graph.modes import modes, tls
 from ..graph.node import Node, next_sequence_number
 from ..tensor.storage import storage_of
@@ -203,6 +204,7 @@ def _record(
     node.seq, node.edges, node.hooks = next_sequence_number(), edges, None
     if modes.tracers:
         note_forward(node)
+    note_stream(node, target.layout.device)
     node.layout = target.layout
     compute = target.layout.dtype
     tensors = [o if isinstance(o, Tensor) else _number_tensor(o, compute) for o in operands]

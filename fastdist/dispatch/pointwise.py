@@ -15,6 +15,7 @@ from ..core.errors import DTypeError
 from ..core.scalar import Body
 from ..graph.accumulate_grad import extra_of
 from ..graph.anomaly import note_forward
+from ..graph.forward_streams import note_stream
 from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
 from ..kernels.cpu.pointwise import PointwiseKernel, kernel_for
@@ -250,6 +251,7 @@ class PointwiseOp(Op):
         node.seq = next_sequence_number()
         if modes.tracers:
             note_forward(node)
+        note_stream(node, result.layout.device)
         node.edges = edges
         node.hooks = None
         node.layout = result.layout

@@ -10,6 +10,7 @@ from ..backends.backend import backend_of
 from ..core.dtypes import DType
 from ..graph.accumulate_grad import extra_of
 from ..graph.anomaly import note_forward
+from ..graph.forward_streams import note_stream
 from ..graph.modes import modes, set_grad_mode, tls
 from ..graph.node import Node, next_sequence_number
 from ..tensor.layout import Shape
@@ -115,7 +116,9 @@ class StructuredOp(Op):
             )
             # type() as a statement: the class differs from its base only in name, op and what must
             # be kept.
-            made: Any = type(name, (StructuredNode,), {"__slots__": (), "__module__": "fastdist.graph"})
+            made: Any = type(
+                name, (StructuredNode,), {"__slots__": (), "__module__": "fastdist.graph"}
+            )
             made.op, made.fresh, made.saves_out = self, self.fresh, "out" in needs
             self._node = made
         return self._node
@@ -212,6 +215,7 @@ class StructuredOp(Op):
         node.seq = next_sequence_number()
         if modes.tracers:
             note_forward(node)
+        note_stream(node, result.layout.device)
         node.edges = edges
         node.hooks = None
         node.layout = result.layout

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..core.errors import GraphError
 from ..graph.anomaly import anomaly, require_no_nan, warn_of
+from ..graph.forward_streams import after_pass, before_pass, hand_over, note_stream
 from ..graph.modes import modes, set_grad_mode, tls
 from ..graph.node import Node, next_sequence_number, node_of, output_number
 from ..tensor.tensor import Tensor, layout_of, wrap
@@ -71,8 +72,10 @@ class Engine:
         if inputs is not None:
             task.init_to_execute(root, inputs, accumulate)
         task.streams = self.device_threads.streams_of(task.nodes_in_graph)
+        others = before_pass(task.streams, task.nodes_in_graph)
         queue.push(NodeTask(task, root, InputBuffer(0)))
         self.run_until_complete(task, queue)
+        after_pass(others)
         return task.future.wait()
 
     def run_until_complete(self, task: GraphTask, queue: ReadyQueue) -> None:
@@ -124,13 +127,17 @@ class Engine:
         tls.final_callbacks = None
         set_grad_mode(task.create_graph)
         try:
+            assert item.node is not None
+            stream = stream_of(task, item.node) if task.streams else None
+            state = None if task.thread_state is None else task.thread_state()
+            if stream is None and state is None:
+                # Nearly always; an empty stack would cost as much as a small Node.
+                self._evaluate(task, item, queue)
+                return
             with ExitStack() as stack:
-                if task.thread_state is not None:
-                    stack.enter_context(task.thread_state())
-                assert item.node is not None
-                stream = task.streams.get(device_of(item.node))
-                if stream is not None:
-                    stack.enter_context(stream)
+                for manager in (state, stream):
+                    if manager is not None:
+                        stack.enter_context(manager)
                 self._evaluate(task, item, queue)
         finally:
             set_grad_mode(before_mode)
@@ -189,6 +196,7 @@ class Engine:
             node.accumulate_recorded(g)
         else:
             node.accumulate(g.array, mine)
+        note_stream(node, node.layout.device)
         if node.hooks is not None:
             hooks.run_post_hooks(node, (), (g,))
 
@@ -241,22 +249,44 @@ class Engine:
                 info = task.exec_info.get(next_node)
                 if info is None or not info.should_execute():
                     continue
-            with task.lock:
-                left = task.dependencies[next_node] - 1
-                task.dependencies[next_node] = left
-                buffer = task.not_ready.get(next_node)
-                if buffer is None:
-                    buffer = task.not_ready[next_node] = InputBuffer(next_node.num_outputs)
-                buffer.add(output_number(edge), g, fresh)
-                if left == 0:
-                    del task.not_ready[next_node], task.dependencies[next_node]
-            if left == 0:
+            stream = stream_of(task, next_node) if task.streams else None
+            if stream is None:
+                buffer = _arrive(task, edge, next_node, g, fresh)
+            else:
+                if g is not None and g.layout.device.index is not None:
+                    hand_over(g, stream)
+                with stream:
+                    buffer = _arrive(task, edge, next_node, g, fresh)
+            if buffer is not None:
                 self.ready_queue(next_node, queue).push(NodeTask(task, next_node, buffer))
 
     def ready_queue(self, node: Node, cpu_queue: ReadyQueue) -> ReadyQueue:
         """Return where node's task goes: its device's queue, or cpu_queue."""
         device = device_of(node)
         return cpu_queue if device is None else self.device_threads.queue_of(device)
+
+
+def _arrive(
+    task: GraphTask, edge: Any, node: Node, g: Tensor | None, fresh: bool
+) -> InputBuffer | None:
+    """Take one of a Node's gradients, and return them all if it was the last."""
+    with task.lock:
+        left = task.dependencies[node] = task.dependencies[node] - 1
+        buffer = task.not_ready.get(node)
+        if buffer is None:
+            buffer = task.not_ready[node] = InputBuffer(node.num_outputs)
+        buffer.add(output_number(edge), g, fresh)
+        if left:
+            return None
+        del task.not_ready[node], task.dependencies[node]
+        return buffer
+
+
+def stream_of(task: GraphTask, node: Node) -> Any:
+    """Return the stream that a Node runs on in a pass; None for a CPU Node."""
+    if node.is_accumulate or (stream := getattr(node, "stream", None)) is None:
+        return task.streams.get(device_of(node))
+    return stream
 
 
 def _device_of_array(node: Node, array: Any) -> Any:

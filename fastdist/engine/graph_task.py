@@ -79,8 +79,8 @@ class GraphTask:
         self._post_processed = False
         self.future: Future[list[Tensor | None]] = Future()
         self.final_callbacks: list[Callable[[], None]] = []
-        # Grad mode inside the pass, and whatever else the starting thread wants to be true wherever
-        # it runs (distributed autograd: the current context).
+        # Returns what shall be open while a Node runs, wherever it runs, or None where it is so
+        # already (distributed autograd: the current context).
         self.thread_state: Callable[[], Any] | None = None
         self.streams: dict[Any, Any] = {}
         self.owner_queue: ReadyQueue | None = cpu_ready_queue

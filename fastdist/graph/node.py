@@ -70,7 +70,7 @@ class Node:
             passes may overlap
     """
 
-    __slots__ = ("__weakref__", "edges", "hooks", "layout", "seq")
+    __slots__ = ("__weakref__", "edges", "hooks", "layout", "seq", "stream")
     is_accumulate: ClassVar[bool] = False
     fresh: ClassVar[bool] = False
     # Whether apply wants to be called where no output got a gradient; others then give None to all
@@ -81,6 +81,7 @@ class Node:
     hooks: Hooks | None
     layout: Any
     seq: int
+    stream: Any  # only set for Nodes of a device, see graph/forward_streams.py
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients of the inputs, as raw arrays; forget what was saved unless keep."""

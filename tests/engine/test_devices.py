@@ -170,3 +170,48 @@ def test_pass_runs_on_the_callers_streams(device: SimBackend) -> None:
         g = x.grad * 2.0
     stream.synchronize()
     assert seen == [stream] and g.to("cpu").tolist() == [6.0] * 100
+
+
+def test_pass_waits_for_the_streams_of_its_forward(device: SimBackend) -> None:
+    x = fd.ones(100, device="sim:0", requires_grad=True)
+    device.synchronize(0)
+    with device.stream(0):
+        y = ((x * 3.0) * (x * 1.0)).sum()
+    y.backward()
+    assert x.grad.to("cpu").tolist() == [6.0] * 100
+
+
+def test_gradients_that_meet_from_two_streams_are_added_where_they_are_needed(
+    device: SimBackend,
+) -> None:
+    x = fd.ones(100, device="sim:0", requires_grad=True)
+    device.synchronize(0)
+    y = x * 2.0
+    here, there = device.stream(0), device.stream(0)
+    parts = []
+    for stream in (here, there):
+        stream.wait_event(device.current_stream(0).record_event())
+        with stream:
+            parts.append((y * y).exp().log().sum())
+    backward(parts)
+    assert x.grad.to("cpu").tolist() == pytest.approx([16.0] * 100)
+
+
+def test_captured_gradient_is_there_for_the_caller(device: SimBackend) -> None:
+    x = fd.ones(100, device="sim:0", requires_grad=True)
+    device.synchronize(0)
+    with device.stream(0):
+        y = x * 2.0
+        z = (y * y).sum()
+    gy, gx = grad(z, (y, x))
+    assert (gy.to("cpu").tolist(), gx.to("cpu").tolist()) == ([4.0] * 100, [8.0] * 100)
+
+
+def test_pass_waits_for_the_pass_that_added_to_its_leaves_before(device: SimBackend) -> None:
+    x = fd.ones(100, device="sim:0", requires_grad=True)
+    device.synchronize(0)
+    for _ in range(3):
+        with device.stream(0):
+            (x * 2.0).sum().backward()
+    (x * 2.0).sum().backward()
+    assert x.grad.to("cpu").tolist() == [8.0] * 100

@@ -1,0 +1,62 @@
+"""The streams that Nodes of a device were recorded on, and on which a pass runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..backends.backend import backend_of
+from ..core.device import Device
+from ..tensor.tensor import Tensor
+from .node import Node
+
+# Note [Streams of a pass]
+# A Node runs on the stream on which it was recorded, so that what it saved is there, and memory
+# that it lets go of is used anew only after it. Where a gradient goes from one stream to another
+# the second waits for the first. Leaves accumulate on the stream that is current where the pass was
+# started, which at the end waits for all others: who asked for the pass sees what came of it.
+
+
+def note_stream(node: Node, device: Device) -> None:
+    """Remember the calling thread's current stream of a device that node is recorded on."""
+    if device.index is not None:
+        node.stream = backend_of(device.type).current_stream(device.index)
+
+
+def hand_over(g: Tensor, stream: Any) -> None:
+    """Let stream wait for g, which the calling thread's current stream makes."""
+    device = g.layout.device
+    backend = backend_of(device.type)
+    made_on = backend.current_stream(device.index)
+    if made_on is not stream:
+        stream.wait_event(made_on.record_event())
+        backend.record_stream(g.array, stream)
+
+
+def before_pass(streams: dict[Device, Any], nodes: Iterable[Node]) -> list[tuple[Any, Any]]:
+    """Let a pass's own streams wait for passes on others that added to its leaves.
+
+    Returns (stream of the pass, another that its Nodes run on) pairs, for `after_pass`.
+    """
+    pairs: dict[int, tuple[Any, Any]] = {}
+    waited: set[int] = set()
+    for node in nodes:
+        recorded_on = getattr(node, "stream", None)
+        if recorded_on is None:
+            continue
+        layout = node.layout[0] if node.layout.__class__ is tuple else node.layout
+        own = streams.get(layout.device)
+        if own is None or own is recorded_on:
+            continue
+        if not node.is_accumulate:
+            pairs[id(recorded_on)] = (own, recorded_on)
+        elif id(recorded_on) not in waited:
+            waited.add(id(recorded_on))
+            own.wait_event(recorded_on.record_event())
+    return list(pairs.values())
+
+
+def after_pass(pairs: Iterable[tuple[Any, Any]]) -> None:
+    """Let a pass's own streams wait for the others that it used."""
+    for own, other in pairs:
+        own.wait_event(other.record_event())
