@@ -144,6 +144,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1
 @pointwise(
     "d = end - input; where(abs(weight) < T(0.5), input + weight * d, end - d * (T(1) - weight))",
     ["T(1) - weight", "weight", "end - input"],
+    dtype="number",
 )
 def lerp(input: Tensor, end: Tensor, weight: Tensor) -> Tensor:
     """Return the point at weight between input (0) and end (1)."""

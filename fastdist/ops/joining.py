@@ -9,6 +9,7 @@ from ..backends.backend import backend_of
 from ..core.dtypes import DType
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
+from ..dispatch.constants import as_operand
 from ..dispatch.gradients import cast_array, reduce_recorded
 from ..dispatch.op import OPS, common_device
 from ..dispatch.output import given_out
@@ -16,7 +17,7 @@ from ..dispatch.promotion import result_dtype
 from ..dispatch.rules import normalize_axis
 from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ..graph.modes import modes, tls
-from ..graph.node import Node, next_sequence_number
+from ..graph.node import Edge, Node, next_sequence_number
 from ..tensor.tensor import Tensor, layout_of, wrap
 
 
@@ -202,6 +203,55 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     return OPS["basic_index"].general((input,), (where,))  # type: ignore[no-any-return]
 
 
+class SplitBackward0(Node):
+    """Several views of one tensor that do not overlap: one gradient is put together of theirs.
+
+    Without it each view would bring a gradient of the whole tensor's size, to be added up.
+    """
+
+    __slots__ = ("input_layout", "num_outputs", "places")
+    fresh = True
+
+    def __init__(self, input: Tensor, views: Sequence[Tensor], places: Sequence[Any]) -> None:
+        self.seq = next_sequence_number()
+        self.edges = (input.edge,)
+        self.hooks = None
+        self.input_layout = input.layout
+        self.layout = tuple([view.layout for view in views])
+        self.num_outputs = len(views)
+        self.places = places
+
+    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return zeros with each view's gradient, where it has one, in its place."""
+        layout = self.input_layout
+        backend = backend_of(layout.device.type)
+        whole = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
+        backend.copy_into(whole, as_operand(0, layout.dtype))
+        for part, place in zip(g, self.places, strict=True):
+            if part is not None:
+                backend.copy_into(whole[place], part)
+        return (whole,)
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the same as a Tensor."""
+        total: Any = None
+        for part, place in zip(g, self.places, strict=True):
+            if part is not None:
+                whole = OPS["place"].general((part,), (self.input_layout.shape, place))
+                total = whole if total is None else total + whole
+        return (total,)
+
+
+def _views_at(input: Tensor, places: Sequence[Any]) -> tuple[Tensor, ...]:
+    index = OPS["basic_index"]
+    views = tuple([index.general((input,), (place,)) for place in places])
+    if len(views) > 1 and views[0].edge is not None:
+        node = SplitBackward0(input, views, places)
+        for i, view in enumerate(views):
+            view.edge = Edge(node, i)
+    return views
+
+
 @composite()
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views along dim: of a size (the last may be shorter), or of the sizes of a list."""
@@ -221,11 +271,12 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
                 f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size "
                 f"at dimension {axis}), but got split_sizes={sizes}"
             )
-    parts, start = [], 0
+    places: list[Any] = []
+    start = 0
     for size in sizes:
-        parts.append(narrow(tensor, axis, start, size))
+        places.append((slice(None),) * axis + (slice(start, start + size), ...))
         start += size
-    return tuple(parts)
+    return _views_at(tensor, places)
 
 
 @composite()
@@ -246,7 +297,8 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     axis = normalize_axis("unbind", dim, len(input.layout.shape))
     if not input.layout.shape:
         raise DimRange("Dimension specified as 0 but tensor has no dimensions")
-    return tuple([select(input, axis, i) for i in range(input.layout.shape[axis])])
+    lead = (slice(None),) * axis
+    return _views_at(input, [(*lead, i, ...) for i in range(input.layout.shape[axis])])
 
 
 @composite(method=False)

@@ -161,6 +161,18 @@ CASES = {
         case(lambda x: x.split(2)[1], lambda x: x[2:4], (5, 2)),
         case(lambda x: fd.split(x, [1, 3], 1)[1], lambda x: x[:, 1:], (2, 4)),
     ],
+    "split_views": [
+        case(
+            lambda x: fd.cat([one * i for i, one in enumerate(x.split(2), 1)]),
+            lambda x: x * np.array([1, 1, 2, 2, 3])[:, None],
+            (5, 2),
+        ),
+        case(
+            lambda x: x.unbind()[2] * x.unbind(1)[0].exp()[:2].sum(),
+            lambda x: x[2] * np.exp(x[:2, 0]).sum(),
+            (3, 4),
+        ),
+    ],
     "chunk": [case(lambda x: x.chunk(3)[2], lambda x: x[4:], (5, 2))],
     "unbind": [
         case(lambda x: fd.unbind(x, 1)[1] * x.unbind()[0], lambda x: x[:, 1] * x[0], (2, 2))
