@@ -36,8 +36,8 @@ class Extra:
         # The chain of (view op, arguments) that makes this view out of its base.
         self.replay: tuple[tuple[Any, tuple[Any, ...]], ...] = ()
         self.tangents: Any = None  # a ForwardGrad
-        # Whose tangent a view's is a view of: base's (None), nobody's (OWN_TANGENT), or that of (a tensor, how many
-        # steps of replay come before it).
+        # Whose tangent a view's is a view of: base's (None), nobody's (OWN_TANGENT), or that of (a
+        # tensor, how many steps of replay come before it).
         self.tangent_root: tuple[Any, ...] | None = None
         self.grad: Tensor | None = None
         self.frozen: Any = None  # the AccumulateGrad of a leaf while it does not require grad
