@@ -37,6 +37,7 @@ from ..ops import (
     reductions,
     rounding,
     selection,
+    shorthand,
     softmax,
     subscript,
     transcendental,
@@ -67,7 +68,7 @@ CATALOGUE = (
         normalization,
         norms,
     ),
-    *(ordering, products, random, rearranging, reductions, rounding, selection, softmax),
+    *(ordering, products, random, rearranging, reductions, rounding, selection, shorthand, softmax),
     *(subscript, transcendental, variants, tensor_methods),
 )
 

@@ -11,11 +11,11 @@ import fastdist as fd
 from fastdist.dispatch.composite import COMPOSITES
 from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp
-from tests.ops import movement_cases, product_cases, reduction_cases
+from tests.ops import movement_cases, product_cases, reduction_cases, shorthand_cases
 from tests.ops.cases import Case, as_tensors, is_number_array
 from tests.ops.differences import check_first_order, check_second_order, generator
 
-MODULES = (reduction_cases, movement_cases, product_cases)
+MODULES = (reduction_cases, movement_cases, product_cases, shorthand_cases)
 CASES: dict[str, list[Case]] = {
     name: cases for module in MODULES for name, cases in module.CASES.items()
 }

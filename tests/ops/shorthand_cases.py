@@ -1,0 +1,56 @@
+"""Sample calls of the names that stand for two or three ops."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import fastdist as fd
+from tests.ops.cases import case, ints, plain
+
+NAN = np.array([[1.0, np.nan, 2.0], [3.0, 2.0, np.nan]])
+
+CASES = {
+    "split_with_sizes": [
+        case(lambda x: x.split_with_sizes([1, 3], 1)[1], lambda x: x[:, 1:], (2, 4))
+    ],
+    "std_mean": [case(lambda x: fd.std_mean(x, 1)[0], lambda x: x.std(1, ddof=1), (3, 4))],
+    "var_mean": [case(lambda x: fd.var_mean(x)[1], np.mean, (3, 4))],
+    "nansum": [plain(lambda x: x.nansum(1), lambda x: np.nansum(x, 1), NAN)],
+    "nanmean": [plain(lambda x: fd.nanmean(x, 1), lambda x: np.nanmean(x, 1), NAN)],
+    "diff": [case(lambda x: x.diff(2, 0), lambda x: np.diff(x, 2, 0), (4, 3))],
+    "dist": [case(fd.dist, lambda x, y: np.linalg.norm(x - y), (3,), (3,))],
+    "vdot": [case(lambda x, y: x.vdot(y), np.vdot, (3,), (3,))],
+    "repeat_interleave": [
+        case(lambda x: x.repeat_interleave(2), lambda x: np.repeat(x, 2), (2, 3)),
+        case(
+            lambda x, n: fd.repeat_interleave(x, n, 1),
+            lambda x, n: np.repeat(x, n, 1),
+            (2, 3),
+            ints(2, 0, 1),
+        ),
+    ],
+    "meshgrid": [
+        case(lambda x, y: fd.meshgrid(x, y)[0] * y, lambda x, y: x[:, None] * y, (2,), (3,)),
+        case(
+            lambda x, y: fd.meshgrid([x, y], indexing="xy")[1],
+            lambda x, y: np.meshgrid(x, y)[1],
+            (2,),
+            (3,),
+        ),
+    ],
+    "atleast_1d": [case(fd.atleast_1d, np.atleast_1d, ())],
+    "atleast_2d": [case(fd.atleast_2d, np.atleast_2d, (3,))],
+    "atleast_3d": [
+        case(fd.atleast_3d, np.atleast_3d, (2, 3)),
+        case(fd.atleast_3d, np.atleast_3d, (3,)),
+    ],
+    "dstack": [
+        case(lambda x, y: fd.dstack([x, y]), lambda x, y: np.dstack([x, y]), (2, 3), (2, 3))
+    ],
+    "column_stack": [
+        case(
+            lambda x, y: fd.column_stack([x, y]), lambda x, y: np.column_stack([x, y]), (2,), (2, 3)
+        )
+    ],
+}
+COVERED_BY: dict[str, str] = {}
