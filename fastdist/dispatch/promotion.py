@@ -8,6 +8,7 @@ from typing import Any
 from ..core import dtypes
 from ..core.dtypes import DType, bool_, float32, float64, int64, promote
 from ..core.errors import DTypeError
+from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 
 
@@ -36,6 +37,7 @@ def set_default_dtype(dtype: DType) -> None:
             f"only floating-point types are supported as the default type, got {dtype!r}"
         )
     _default.dtype = dtype
+    Layout.forget_plans()
 
 
 def dtype_of_number(value: Any) -> DType:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.backend import backend_of
-from ..core.dtypes import DType, bool_, uint8
+from ..core.dtypes import DType, bool_
 from ..core.errors import DTypeError, ShapeError, VersionError
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
@@ -22,6 +22,7 @@ from ..graph.modes import modes
 from ..tensor.layout import Layout, Shape
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_array
+from .index_entries import split_index
 
 
 class Places:
@@ -56,7 +57,14 @@ class Places:
 def _indexed_shape(arrays: tuple[Any, ...], shape: Shape) -> Shape:
     """Return the shape of x[arrays]; places' axes stand where the first of adjoining ones is."""
     used = [i for i, array in enumerate(arrays) if array is not None]
-    met = broadcast_shapes("index", [tuple(arrays[i].shape) for i in used])
+    shapes = [tuple(arrays[i].shape) for i in used]
+    try:
+        met = broadcast_shapes("index", shapes)
+    except ShapeError as error:
+        raise DimError(
+            "shape mismatch: indexing tensors could not be broadcast together with shapes "
+            f"{', '.join(str(list(one)) for one in shapes)}"
+        ) from error
     rest = [n for i, n in enumerate(shape) if i >= len(arrays) or arrays[i] is None]
     adjoining = used == list(range(used[0], used[-1] + 1))
     lead = used[0] if adjoining else 0
@@ -181,104 +189,6 @@ def _explained(input: Tensor, basic: tuple[Any, ...]) -> Exception:
     return DimError(f"index {one} is out of bounds for dimension {axis} with size {shape[axis]}")
 
 
-def split_index(input: Tensor, index: Any) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
-    """Return index as the part that makes a view, and the tensors that name places in that view.
-
-    Integers, slices and None apply first, as in PyTorch, whatever stands between them: in
-    x[0, :, i] the axes of i come last.
-    """
-    basic: list[Any] = []
-    entries: list[Any] = []
-    for one in index if isinstance(index, tuple) else (index,):
-        _take_in(one, basic, entries, input)
-    tensors = [entry for entry in entries if isinstance(entry, Tensor)]
-    if not tensors:
-        return tuple(basic), None
-    if all(one == slice(None) or one is Ellipsis for one in basic if one is not None) and not any(
-        one is None for one in basic
-    ):
-        kept = _places_of(basic, entries, len(input.layout.shape), input)
-        return (), kept
-    ndim = len(input.layout.shape) + sum(one is None for one in basic)
-    ndim -= sum(isinstance(one, int) for one in basic)
-    return tuple(basic), _places_of(basic, entries, ndim, input)
-
-
-def _take_in(one: Any, basic: list[Any], entries: list[Any], input: Tensor) -> None:
-    """Append one entry of an index: to basic what makes the view, to entries what names places."""
-    if one is None or isinstance(one, slice) or one is Ellipsis:
-        basic.append(_checked(one))
-        entries.append(Ellipsis if one is Ellipsis else None)
-    elif isinstance(one, bool | np.bool_):
-        basic.append(None)
-        mask = np.zeros(1 if one else 0, np.int64)
-        entries.append(from_array(mask))
-    elif hasattr(one, "__index__") and not isinstance(one, Tensor | np.ndarray):
-        basic.append(one.__index__())
-    else:
-        tensor = one if isinstance(one, Tensor) else _as_index(one)
-        dtype = tensor.layout.dtype
-        if dtype is bool_ or dtype is uint8:
-            for places in _nonzero(tensor):
-                basic.append(slice(None))
-                entries.append(places)
-            if not tensor.layout.shape:
-                basic.append(None)
-                entries.append(from_array(np.zeros(int(tensor.item()), np.int64)))
-        elif dtype.is_floating_point:
-            raise DimError(
-                f"tensors used as indices must be long, int, byte or bool tensors, got {dtype.name}"
-            )
-        elif not tensor.layout.shape:
-            basic.append(int(tensor.item()))
-        else:
-            basic.append(slice(None))
-            entries.append(tensor)
-
-
-def _checked(one: Any) -> Any:
-    if isinstance(one, slice):
-        if one.step is not None and one.step <= 0:
-            raise ValueError("step must be greater than zero")
-        if any(isinstance(part, Tensor) for part in (one.start, one.stop, one.step)):
-            return slice(
-                *(None if p is None else p.__index__() for p in (one.start, one.stop, one.step))
-            )
-    return one
-
-
-def _as_index(value: Any) -> Tensor:
-    array = np.asarray(value)
-    if array.size == 0 and array.dtype == np.float64:
-        array = array.astype(np.int64)
-    if array.dtype.kind not in "biu":
-        raise DimError(
-            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
-            f"valid indices (got {type(value).__name__})"
-        )
-    return from_array(array if array.dtype == bool else array.astype(np.int64))
-
-
-def _nonzero(mask: Tensor) -> list[Tensor]:
-    """Return the places where mask holds, one tensor an axis. Waits for a device."""
-    return (
-        [from_array(places) for places in np.nonzero(mask.to_numpy())] if mask.layout.shape else []
-    )
-
-
-def _places_of(basic: list[Any], entries: list[Any], ndim: int, input: Tensor) -> tuple[Any, ...]:
-    """Return one entry per axis of the view, `...` filled up with None."""
-    given = [entry for entry in entries if entry is not Ellipsis]
-    if Ellipsis in [e for e in entries if not isinstance(e, Tensor)]:
-        at = next(i for i, entry in enumerate(entries) if entry is Ellipsis)
-        given[at:at] = [None] * (ndim - len(given))
-    if len(given) > ndim:
-        raise DimError(f"too many indices for tensor of dimension {len(input.layout.shape)}")
-    while given and given[-1] is None:
-        given.pop()
-    return tuple(given)
-
-
 def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
     """Do `self[index] = value`: value, a tensor or a number, broadcasts."""
     basic, entries = split_index(self, index)
@@ -312,7 +222,7 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
     if not isinstance(value, Tensor):
         value = from_array(as_operand(value, dtype))
     elif value.layout.dtype is not dtype:
-        if value.layout.shape:
+        if value.layout.numel != 1:
             raise DTypeError(
                 "Index put requires the source and destination dtypes match, got "
                 f"{dtype.name} for the destination and {value.layout.dtype.name} for the source."

@@ -108,6 +108,14 @@ class Layout:
                 cls._interned[key] = layout
         return layout
 
+    @classmethod
+    def forget_plans(cls) -> None:
+        """Drop all plans: what they were made for, such as the default dtype, has changed."""
+        with cls._interned_lock:
+            layouts = list(cls._interned.values())
+        for layout in layouts:
+            layout.plans.clear()
+
     @property
     def nbytes(self) -> int:
         """Bytes that the elements take, without gaps."""

@@ -1,0 +1,63 @@
+"""What an index must be, and what it gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fastdist
+
+x = fastdist.arange(24).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        (Ellipsis, fastdist.tensor([False, True])),
+        (fastdist.tensor([True, False, False]),),
+        (0, fastdist.tensor([True, True, False, False])),
+        (None, slice(None), fastdist.tensor([[True, False]])),
+    ],
+)
+def test_a_mask_must_be_as_long_as_its_axes(index: tuple[Any, ...]) -> None:
+    with pytest.raises(IndexError, match=r"The shape of the mask .* does not match the shape of"):
+        x[index]
+    with pytest.raises(IndexError, match=r"The shape of the mask .* does not match the shape of"):
+        x.clone()[index] = 1
+
+
+def test_masks_find_their_axes_beside_integers_new_axes_and_ellipses() -> None:
+    mask = fastdist.tensor([True, False, True])
+    assert x[0, mask].shape == (2, 4)
+    assert x[None, ..., mask, 1:].shape == (1, 2, 2, 3)
+    assert x[fastdist.tensor([False, True])][:, mask].tolist() == [
+        [x[1, 0].tolist(), x[1, 2].tolist()]
+    ]
+
+
+def test_a_second_ellipsis_takes_nothing() -> None:
+    assert x[..., ...].tolist() == x.tolist()
+
+
+def test_indices_that_do_not_broadcast_are_named() -> None:
+    with pytest.raises(IndexError, match="shape mismatch: indexing tensors could not be broadcast"):
+        x[[0, 1], [0, 1, 2]]
+
+
+def test_one_element_of_another_dtype_may_be_assigned_to_a_mask() -> None:
+    y = fastdist.zeros(3)
+    y[fastdist.tensor([False, True, True])] = fastdist.tensor([2.5], dtype=fastdist.float64)
+    assert y.tolist() == [0.0, 2.5, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [(fastdist.int64, float("nan")), (fastdist.uint8, 300), (fastdist.float16, 1e6)],
+)
+def test_a_number_that_the_dtype_cannot_hold_is_refused(dtype: Any, value: float) -> None:
+    y = fastdist.zeros(2, dtype=dtype)
+    with pytest.raises(RuntimeError, match=r"value cannot be converted to type"):
+        y[0] = value
+    with pytest.raises(RuntimeError, match=r"value cannot be converted to type"):
+        y.fill_(value)
