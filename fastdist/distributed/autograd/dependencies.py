@@ -12,6 +12,7 @@ from ...engine.ready_queue import ReadyQueue
 from ...graph.accumulate_grad import AccumulateGrad
 from ...graph.node import Edge, Node, node_of
 from ...tensor.tensor import Tensor
+from .container import current_context_id
 from .context import DistAutogradContext
 from .message_autograd import context_guard
 from .recv_rpc_backward import RecvRpcBackward
@@ -29,6 +30,11 @@ class DistGraphTask(GraphTask):
     """One worker's part of a distributed pass."""
 
     context_id = -1
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        # Streams that its Nodes run on besides its own, each beside the one that waits for it.
+        self.other_streams: list[tuple[Any, Any]] = []
 
 
 def compute_dependencies(
@@ -53,7 +59,9 @@ def compute_dependencies(
     task.outstanding = len(sends)
     _walk(context, task, [root, *sends])
     context_id = task.context_id = context.id
-    task.thread_state = lambda: context_guard(context_id)
+    task.thread_state = lambda: (
+        None if current_context_id() == context_id else context_guard(context_id)
+    )
     return task
 
 

@@ -16,13 +16,14 @@ from ...engine.engine import engine as local_engine
 from ...engine.graph_task import GraphRoot, GraphTask
 from ...engine.input_buffer import InputBuffer
 from ...engine.ready_queue import NodeTask, ReadyQueue
+from ...graph.forward_streams import after_pass, before_pass
 from ...graph.node import Node, next_sequence_number
 from ...tensor.tensor import Tensor, layout_of, wrap
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from .abort import abort_everywhere
 from .container import current_context_id, force_current_context_id, get_instance
 from .context import DistAutogradContext
-from .dependencies import compute_dependencies
+from .dependencies import DistGraphTask, compute_dependencies
 from .global_cpu_thread import GlobalCpuThread, log_expired
 from .outbox import MESSAGES, Gradients, Outbox, Parcel, set_current_outbox, unpack
 from .send_rpc_backward import SendRpcBackward
@@ -153,7 +154,7 @@ class DistEngine:
             raise ContextReleasedError(f"a backward pass of context {context.id} has ended here")
         done: Future[None] = Future()
         if mine is not None:
-            task.future.add_done_callback(lambda _: self._finish(context, task, done))
+            mine.future.add_done_callback(lambda _: self._finish(context, mine, done))
         starts = [self._arrive(context, gradients, fresh=fresh) for gradients in came]
         outbox = self._work(context, task, starts, increment=False)
         parcel = outbox.parcels.pop(sender, None)
@@ -180,7 +181,7 @@ class DistEngine:
 
     def _prepare(
         self, context: DistAutogradContext, root: GraphRoot, retain_graph: bool, pass_id: int
-    ) -> GraphTask | None:
+    ) -> DistGraphTask | None:
         """Set a pass up in the context and return its task, None if one is under way."""
         with self._lock:
             if context.id in self._initialized:
@@ -188,6 +189,8 @@ class DistEngine:
             queue = self.global_cpu_thread.queue
             task = compute_dependencies(context, root, retain_graph, queue)
             task.streams = local_engine().device_threads.streams_of(task.nodes_in_graph)
+            if task.streams:
+                task.other_streams = before_pass(task.streams, task.nodes_in_graph)
             context.set_graph_task(task, pass_id)
             self._initialized.add(context.id)
         if task.streams:
@@ -260,8 +263,12 @@ class DistEngine:
             return
         self.execute_until_empty(item)
 
-    def _finish(self, context: DistAutogradContext, task: GraphTask, done: Future[None]) -> None:
+    def _finish(
+        self, context: DistAutogradContext, task: DistGraphTask, done: Future[None]
+    ) -> None:
         error = task.future.exception()
+        if task.other_streams:
+            after_pass(task.other_streams)
         if error is not None:
             self._clean_up(context, task)
             done.try_complete(error=_on_node(error))

@@ -15,7 +15,7 @@ from fastdist.distributed.pipe.message import Buffer, Message, decode
 
 from .interceptors import Envelope
 from .lane_call import LaneCall
-from .message_types import CALLS, NOT_COUNTED, MessageType
+from .message_types import CALLS, NOT_COUNTED, OURS_ALONE, MessageType
 from .metrics import CallCounts
 from .outgoing import Call, NotGreetedError, deadline_of, fresh, open_answer, pack_request
 from .progress import Progress
@@ -185,7 +185,10 @@ class Client:
         self._pack(call, value)
         peer, size = call.peer, call.size_bytes()
         is_user_work = call.envelope.effective_type in CALLS
-        future: Future[Any] = Future(executor=self._pool)
+        # Users' callbacks run in the pool. Ours are short, may complete what others wait for, and
+        # must not wait behind users' functions: they run where the answer is read.
+        is_ours = call.envelope.effective_type in OURS_ALONE
+        future: Future[Any] = Future(executor=None if is_ours else self._pool)
         call.future = future
         call.finish = self._finish
         call.charged_bytes = size if is_user_work else -1

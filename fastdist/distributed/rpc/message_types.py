@@ -117,6 +117,16 @@ NOT_COUNTED: Final = frozenset({_T.SHUTDOWN_BARRIER_REQ, _T.PING})
 USER_WORK: Final = frozenset(
     {_T.SCRIPT_CALL, _T.PYTHON_CALL, _T.SCRIPT_REMOTE_CALL, _T.PYTHON_REMOTE_CALL}
 )
+# Requests whose Futures users never see.
+OURS_ALONE: Final = frozenset(
+    {
+        _T.BACKWARD_AUTOGRAD_REQ,
+        _T.CLEANUP_AUTOGRAD_CONTEXT_REQ,
+        _T.ABORT_AUTOGRAD_CONTEXT_REQ,
+        _T.PASS_PROGRESS_REQ,
+        _T.CLEANUP_LEVEL_REQ,
+    }
+)
 # Calls whose result is the answer.
 CALLS: Final = frozenset({_T.SCRIPT_CALL, _T.PYTHON_CALL})
 

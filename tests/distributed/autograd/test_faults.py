@@ -201,3 +201,30 @@ def test_an_open_context_does_not_disturb_a_shutdown() -> None:
         group[0].run(open_context_at, "w1")
         group.run_all(leave)
         assert group.end() == [0, 0]
+
+
+_all_are_here = threading.Barrier(16)
+
+
+def backward_inside() -> None:
+    x = leaf()
+    _all_are_here.wait(20)
+    with da.context() as context_id:
+        z = rpc.rpc_sync("w0", double, (x,)) * rpc.rpc_sync("w2", double, (x,))
+        _all_are_here.wait(20)
+        da.backward(context_id, [z.sum()])
+        assert da.get_gradients(context_id)[x].tolist() == [8.0, 16.0]
+
+
+def fill_all_threads() -> None:
+    """Let every thread that may run users' functions on w1 wait for a pass of its own."""
+    futures = [rpc.rpc_async("w1", backward_inside) for _ in range(16)]
+    for future in futures:
+        future.wait()
+
+
+def test_passes_do_not_wait_behind_the_functions_that_wait_for_them() -> None:
+    with group_of(3) as group:
+        group[0].run(fill_all_threads)
+        group.run_all(leave)
+        assert group.end() == [0, 0, 0]

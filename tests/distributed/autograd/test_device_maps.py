@@ -1,0 +1,74 @@
+"""The claim: gradients of tensors on devices find back to the devices they came from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import fastdist
+import fastdist.distributed.autograd as da
+from fastdist import Tensor
+from fastdist.distributed import rpc
+from tests.distributed.autograd.on_worker import on_worker
+from tests.distributed.workers import Group
+
+
+def init() -> None:
+    options = rpc.TensorPipeRpcBackendOptions(rpc_timeout=30, init_timeout=30)
+    if os.environ["RANK"] == "0":
+        options.set_device_map("w1", {"sim:0": "sim:1"})
+    rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=options)
+
+
+def leave() -> None:
+    rpc.shutdown()
+
+
+@pytest.fixture(scope="module")
+def group() -> Iterator[Group]:
+    group = Group(__file__, 2)
+    try:
+        group.run_all(init)
+        yield group
+        group.run_all(leave)
+        assert group.end() == [0, 0]
+    finally:
+        group.kill()
+
+
+def square(x: Tensor, *others: Tensor) -> Any:
+    assert str(x.device) == "sim:1"
+    return x * x
+
+
+def with_device(x: Tensor) -> tuple[str, Tensor]:
+    return str(x.device), (x * 3).to("cpu")
+
+
+@pytest.mark.seed("U5", "U9", "E30", "E36")
+@on_worker(0)
+def test_gradients_come_back_to_the_device_of_the_tensor_that_was_sent() -> None:
+    x = fastdist.tensor([1.0, 2.0], device="sim:0", requires_grad=True)
+    unused = fastdist.tensor([1.0], device="sim:0", requires_grad=True)
+    with da.context() as context_id:
+        y = rpc.rpc_sync("w1", square, (x, unused))
+        assert str(y.device) == "sim:0"
+        da.backward(context_id, [y.sum()])
+        found = da.get_gradients(context_id)
+        assert str(found[x].device) == str(found[unused].device) == "sim:0"
+        assert found[x].to("cpu").tolist() == [2.0, 4.0]
+        assert found[unused].to("cpu").tolist() == [0.0]
+
+
+@pytest.mark.seed("U5", "E16")
+@on_worker(0)
+def test_a_pass_may_begin_on_the_cpu_and_end_on_a_device() -> None:
+    x = fastdist.tensor([1.0, 2.0], device="sim:0", requires_grad=True)
+    with da.context() as context_id:
+        where, y = rpc.rpc_sync("w1", with_device, (x * 2,))
+        assert (where, str(y.device)) == ("sim:1", "cpu")
+        da.backward(context_id, [y.sum()])
+        assert da.get_gradients(context_id)[x].to("cpu").tolist() == [6.0, 6.0]
