@@ -40,7 +40,8 @@ ALIASES = {
 PRIVATE = words(
     """
     absolute_difference add_slices basic_index binary_entropy cast clamp_above clamp_above_tensor
-    clamp_below clamp_below_tensor clamp_between deviation gelu_exact gelu_tanh huber_difference
+    clamp_below clamp_below_tensor clamp_between cross_entropy_rows
+    cross_entropy_rows_gradient deviation gelu_exact gelu_tanh huber_difference
     layer_norm_gradient layer_norm_rows linear_kernel log_odds logit_entropy max_along max_of_all
     min_along min_of_all
     move nll_gradient nll_kernel packed place place_diagonal prelu_kernel put_places put_zeros

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.device import CPU
 from ..core.dtypes import int32, int64, uint8
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
+from ..graph.modes import modes, tls
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+# An ignore_index that no class has.
+NO_CLASS = -100
 
 
 def reduction_code(reduction: str) -> int:
@@ -133,6 +137,66 @@ def nll_loss(
     return nll_kernel.general((input, target, weight), attributes)[0]  # type: ignore[no-any-return]
 
 
+@structured("cross_entropy.rows", has_out=False, fresh=True)
+def cross_entropy_rows(input: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """Return the cross entropy of rows of logits with classes, and the logarithms of softmax."""
+
+
+@cross_entropy_rows.plan
+def _(input: Tensor, target: Tensor, reduction: int) -> Plan:
+    layout = input.layout
+    shape = () if reduction else target.layout.shape
+    extra = ((layout.shape, layout.dtype),)
+    return Plan(shape, layout.dtype, (reduction,), extra_outputs=extra)
+
+
+@cross_entropy_rows.vjp("input")
+def _(g: Any, input: Any, target: Tensor, reduction: int, plan: Plan) -> Any:
+    if tls.grad or modes.special:
+        # Somebody will differentiate this: it must know how it hangs on the input.
+        likely: Any = OPS["log_softmax"].public(input, 1)
+        attributes = (input.layout.shape, NO_CLASS, reduction)
+        total = input.new_full((), float(len(target)))
+        part = nll_gradient.general((g, target, None, total), attributes)
+        return part - likely.exp() * part.sum(1, keepdim=True)
+    return cross_entropy_rows_gradient.general((g, target, plan.others[0]), (reduction,))
+
+
+@cross_entropy_rows.jvp
+def _(input_t: Any, input: Any, target: Tensor, reduction: int) -> Any:
+    likely: Any = OPS["log_softmax"].public(input, 1)
+    tangent = input_t - (likely.exp() * input_t).sum(1, keepdim=True)
+    return nll_kernel.general((tangent, target, None), (NO_CLASS, reduction))[0]
+
+
+@structured("cross_entropy.rows_gradient", linear=True, has_out=False, fresh=True)
+def cross_entropy_rows_gradient(
+    input: Tensor, target: Tensor, likely: Tensor, reduction: int
+) -> Tensor:
+    """Return the gradient of cross_entropy_rows by its input, for the gradient `input` of its
+    result; never recorded.
+    """
+
+
+@cross_entropy_rows_gradient.plan
+def _(input: Tensor, target: Tensor, likely: Tensor, reduction: int) -> Plan:
+    return Plan(likely.layout.shape, likely.layout.dtype, (reduction,))
+
+
+def _are_rows_of_classes(input: Tensor, target: Tensor, weight: Any, ignore_index: int) -> bool:
+    """Return whether the short way fits: a plain matrix, every target a class that counts."""
+    layout, found = input.layout, target.layout
+    if weight is not None or not layout.plain or len(layout.shape) != 2:
+        return False
+    classes = target.array
+    if found.dtype is not int64 or found.shape != layout.shape[:1] or found.device is not CPU:
+        return False
+    if not layout.numel:
+        return False
+    n = layout.shape[1]
+    return not 0 <= ignore_index < n and classes.min() >= 0 and bool(classes.max() < n)
+
+
 @composite(function=False, method=False, functional=True)
 def cross_entropy(
     input: Tensor,
@@ -150,6 +214,9 @@ def cross_entropy(
     """
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if label_smoothing == 0.0 and _are_rows_of_classes(input, target, weight, ignore_index):
+        code = reduction_code(reduction)
+        return cross_entropy_rows.general((input, target), (code,))[0]  # type: ignore[no-any-return]
     axis = 0 if len(input.layout.shape) == 1 else 1
     likely: Any = OPS["log_softmax"].public(input, axis)
     if target.layout.dtype.is_floating_point:

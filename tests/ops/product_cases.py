@@ -366,6 +366,8 @@ COVERED_BY = {
     "linear_kernel": "linear",
     "nll_kernel": "nll_loss",
     "nll_gradient": "nll_loss",
+    "cross_entropy_rows": "cross_entropy",
+    "cross_entropy_rows_gradient": "cross_entropy",
     "layer_norm_rows": "layer_norm",
     "layer_norm_gradient": "layer_norm",
 }
