@@ -1,0 +1,145 @@
+"""The worker processes of one DataLoader, as the process that asks them sees them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.connection import wait
+from typing import Any
+
+from .fetch import Fetcher
+from .worker_process import Epoch, Fetch, Job, Made, run
+
+_END_TIMEOUT_S = 2.0
+
+
+class Worker:
+    """One process and the two pipes to it."""
+
+    def __init__(self, job: Job) -> None:
+        self.id = job.id
+        context = multiprocessing.get_context("spawn")
+        requests, self.requests = context.Pipe(duplex=False)
+        self.answers, answers = context.Pipe(duplex=False)
+        self.process = context.Process(
+            target=run, args=(job, requests, answers), name=f"fastdist-data-{job.id}", daemon=True
+        )
+        self.process.start()
+        # The worker has its own copies. Ours would keep its pipes open when it dies.
+        requests.close()
+        answers.close()
+
+    def send(self, request: Any) -> None:
+        """Ask for something; a worker that is dead is found out when its answer is waited for."""
+        try:
+            self.requests.send(request)
+        except BrokenPipeError:
+            return
+
+    def receive(self, timeout_s: float) -> Made:
+        """Return the next answer.
+
+        Raises  RuntimeError if the worker died, or needed more than timeout_s (0 for no limit)
+        """
+        if not wait([self.answers], timeout_s or None):
+            raise RuntimeError(
+                f"DataLoader timed out after {timeout_s} seconds: worker {self.id} (pid "
+                f"{self.process.pid}) had no batch; raise timeout=, or look what its dataset does"
+            )
+        try:
+            answer: Made = self.answers.recv()
+        except (EOFError, ConnectionResetError):
+            self.process.join(_END_TIMEOUT_S)
+            raise RuntimeError(self._obituary()) from None
+        return answer
+
+    def _obituary(self) -> str:
+        code = self.process.exitcode or 0
+        how = f"was killed by signal {-code}" if code < 0 else f"exited with {code}"
+        return (
+            f"DataLoader worker (pid(s) {self.process.pid}) exited unexpectedly: worker {self.id} "
+            f"{how}. If it died as it started, its own error is above: a script that uses "
+            "num_workers must begin its work under `if __name__ == '__main__':`, and dataset, "
+            "collate_fn and worker_init_fn must pickle"
+        )
+
+    def end(self) -> None:
+        """Let the process go, whatever it does; `join` waits for it."""
+        # Closed pipes end a worker that waits for requests, and one that waits to be read.
+        self.requests.close()
+        self.answers.close()
+
+    def join(self, deadline: float) -> None:
+        """Wait for the end of the process, and kill it at the deadline."""
+        self.process.join(max(0.0, deadline - time.monotonic()))
+        if self.process.exitcode is None:
+            self.process.kill()
+            self.process.join()
+        self.process.close()
+
+
+class WorkerPool:
+    """Workers that make batches in turn, each a few ahead.
+
+    Thread  one
+    """
+
+    def __init__(self, fetcher: Fetcher, count: int, init: Callable[[int], Any] | None) -> None:
+        self._workers: list[Worker] = []
+        try:
+            for number in range(count):
+                self._workers.append(Worker(Job(number, count, fetcher, init)))
+        except BaseException:
+            self.close()
+            raise
+
+    def epoch(
+        self, indices: Iterable[Any], seed: int, ahead: int, timeout_s: float
+    ) -> Iterator[Any]:
+        """Yield the batches of indices, in their order, whichever worker is faster.
+
+        Raises  what a worker raised, with its traceback; RuntimeError if one died or took too long
+        """
+        for worker in self._workers:
+            worker.send(Epoch(seed))
+        turns = deque(self._workers)
+        asked: deque[tuple[Worker, int]] = deque()
+        ended: set[Worker] = set()
+        numbered = iter(enumerate(indices))
+
+        def ask() -> None:
+            # Worker k makes batches k, k + n ...: who makes which does not depend on speed. A
+            # worker at the end of its data leaves the round.
+            for _ in range(len(turns)):
+                worker = turns[0]
+                turns.rotate(-1)
+                if worker not in ended:
+                    if (entry := next(numbered, None)) is not None:
+                        worker.send(Fetch(*entry))
+                        asked.append((worker, entry[0]))
+                    return
+
+        for _ in range(ahead * len(self._workers)):
+            ask()
+        while asked:
+            worker, number = asked.popleft()
+            made = worker.receive(timeout_s)
+            assert made.number == number, "answers come in the order of requests"
+            if made.ended:
+                ended.add(worker)
+            ask()
+            if made.error is not None:
+                made.error.raise_again()
+            if not made.ended:
+                yield made.batch
+
+    def close(self) -> None:
+        """End all workers and wait for their ends."""
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.end()
+        deadline = time.monotonic() + _END_TIMEOUT_S
+        for worker in workers:
+            worker.join(deadline)

@@ -1,0 +1,158 @@
+"""What runs in a DataLoader's worker process: it makes the batches that it is asked for."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.generator import manual_seed
+from .fetch import Fetcher
+
+
+class WorkerInfo(NamedTuple):
+    """Which worker this is; seed is its own, and the same in each run of the same generator."""
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+class Epoch(NamedTuple):
+    """A request: begin an epoch. Answered by the first batch alone."""
+
+    seed: int
+
+
+class Fetch(NamedTuple):
+    """A request: make this batch."""
+
+    number: int
+    index: Any
+
+
+class Made(NamedTuple):
+    """The answer to a Fetch: a batch, the end of the data, or what went wrong."""
+
+    number: int
+    batch: Any = None
+    ended: bool = False
+    error: Failure | None = None
+
+
+class Failure(NamedTuple):
+    """An exception of a worker, as the caller is to see it."""
+
+    type: type[BaseException]
+    message: str
+
+    def raise_again(self) -> None:
+        """Raise an exception of the same type, with the worker's traceback in its message."""
+        try:
+            error: BaseException = self.type(self.message)
+        except Exception:
+            # A type that takes other arguments than a message.
+            error = RuntimeError(self.message)
+        raise error
+
+
+class Job(NamedTuple):
+    """All that a worker needs to know."""
+
+    id: int
+    num_workers: int
+    fetcher: Fetcher
+    init: Callable[[int], Any] | None
+
+
+_info: WorkerInfo | None = None
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """Return which worker of a DataLoader this process is; None in any other process."""
+    return _info
+
+
+def run(job: Job, requests: Connection, answers: Connection) -> None:
+    """Serve requests until there are no more, or the process that asks is gone."""
+    # Ctrl-C reaches the whole group: the process that asks decides what becomes of its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    todo: SimpleQueue[Any] = SimpleQueue()
+    reader = threading.Thread(
+        target=_read, args=(requests, todo), name="fastdist-data-requests", daemon=True
+    )
+    reader.start()
+    ready = _Once(job)
+    for request in iter(todo.get, None):
+        if isinstance(request, Epoch):
+            ready.begin(request.seed)
+            continue
+        try:
+            answers.send(ready.make(request))
+        except BrokenPipeError:
+            return
+
+
+def _read(requests: Connection, todo: SimpleQueue[Any]) -> None:
+    # Read at once, always: the process that asks must never wait for this one to read, while this
+    # one waits for it to take a batch.
+    try:
+        while (request := requests.recv()) is not None:
+            todo.put(request)
+    except EOFError:
+        pass
+    todo.put(None)
+
+
+class _Once:
+    """The state of a worker from one epoch to the next."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._is_initialised = False
+        self._failed: Failure | None = None
+
+    def begin(self, seed: int) -> None:
+        """Seed what is random here, and start the data from its beginning."""
+        global _info
+        job = self._job
+        seed += job.id
+        manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed % (1 << 32))  # noqa: NPY002 (the one that users' transforms draw from)
+        _info = WorkerInfo(job.id, job.num_workers, seed, job.fetcher.dataset)
+        try:
+            if not self._is_initialised and job.init is not None:
+                job.init(job.id)
+            self._is_initialised = True
+            job.fetcher.start()
+            self._failed = None
+        except Exception as error:
+            self._failed = self._failure(error)
+
+    def make(self, request: Fetch) -> Made:
+        """Return the batch, or why there is none."""
+        if self._failed is not None:
+            return Made(request.number, error=self._failed)
+        try:
+            return Made(request.number, self._job.fetcher.fetch(request.index))
+        except StopIteration:
+            return Made(request.number, ended=True)
+        except Exception as error:
+            return Made(request.number, error=self._failure(error))
+
+    def _failure(self, error: Exception) -> Failure:
+        text = "".join(traceback.format_exception(error))
+        message = (
+            f"Caught {type(error).__name__} in DataLoader worker process {self._job.id}.\n"
+            f"Original {text}"
+        )
+        return Failure(type(error), message)

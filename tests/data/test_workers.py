@@ -1,0 +1,192 @@
+"""DataLoader with worker processes: the same batches, and what happens when one fails."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist
+from fastdist.core.generator import Generator
+from fastdist.data import DataLoader, Dataset, IterableDataset, get_worker_info
+
+
+class Squares(Dataset[int]):
+    """Squares of 0 ... count-1; some indices end the worker that is asked for them."""
+
+    def __init__(self, count: int, *, kills: int = -1, raises: int = -1, exits: int = -1) -> None:
+        self.count, self.kills, self.raises, self.exits = count, kills, raises, exits
+
+    def __getitem__(self, index: int) -> int:
+        if index == self.kills:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if index == self.exits:
+            os._exit(3)
+        if index == self.raises:
+            raise ZeroDivisionError(f"no square of {index}")
+        return index * index
+
+    def __len__(self) -> int:
+        return self.count
+
+
+class Large(Dataset[Any]):
+    """Samples that no pipe holds, asked for by batches of indices that none holds either."""
+
+    def __getitem__(self, index: int) -> Any:
+        return fastdist.full((100,), index)
+
+    def __len__(self) -> int:
+        return 60_000
+
+
+class Random(Dataset[Any]):
+    """What the generators of a worker say."""
+
+    def __getitem__(self, index: int) -> Any:
+        info = get_worker_info()
+        assert info is not None
+        numbers = random.random(), float(np.random.random())  # noqa: NPY002
+        return (info.id, info.num_workers, *numbers, fastdist.rand(1).item())
+
+    def __len__(self) -> int:
+        return 4
+
+
+class Share(IterableDataset[int]):
+    """Every worker's share of 0 ... 6."""
+
+    def __iter__(self) -> Iterator[int]:
+        info = get_worker_info()
+        assert info is not None
+        return iter(range(info.id, 7, info.num_workers))
+
+
+def lists(loader: DataLoader[Any]) -> list[Any]:
+    return [batch.tolist() for batch in loader]
+
+
+def shuffled(num_workers: int, **options: Any) -> list[Any]:
+    generator = Generator().manual_seed(2)
+    loader = DataLoader(
+        Squares(11), 2, shuffle=True, num_workers=num_workers, generator=generator, **options
+    )
+    epochs = [lists(loader), lists(loader)]
+    loader.close()
+    return epochs
+
+
+def test_any_number_of_workers_makes_the_same_batches() -> None:
+    assert shuffled(2) == shuffled(0)
+
+
+def test_persistent_workers_make_the_same_batches() -> None:
+    assert shuffled(1, persistent_workers=True) == shuffled(0)
+
+
+def test_persistent_workers_live_on_until_they_are_closed() -> None:
+    loader = DataLoader(Pids(), num_workers=1, persistent_workers=True)
+    first, second = lists(loader), lists(loader)
+    loader.close()
+    assert first == second
+    assert lists(loader) != first
+    loader.close()
+
+
+class Pids(Dataset[int]):
+    """The number of the process that is asked."""
+
+    def __getitem__(self, index: int) -> int:
+        return os.getpid()
+
+    def __len__(self) -> int:
+        return 1
+
+
+def test_workers_know_who_they_are_and_draw_reproducibly_and_differently() -> None:
+    def drawn(seed: int) -> list[Any]:
+        generator = Generator().manual_seed(seed)
+        return list(DataLoader(Random(), None, num_workers=2, generator=generator))
+
+    first, second, other = drawn(1), drawn(1), drawn(2)
+    assert [row[:2] for row in first] == [(0, 2), (1, 2), (0, 2), (1, 2)]
+    assert first == second
+    assert all(len({row[i] for row in first + other}) == 8 for i in (2, 3, 4))
+
+
+def test_shares_of_an_iterable_dataset_come_in_turns() -> None:
+    assert lists(DataLoader(Share(), 2, num_workers=2)) == [[0, 2], [1, 3], [4, 6], [5]]
+
+
+def test_large_batches_and_large_requests_do_not_wait_for_each_other() -> None:
+    loader = DataLoader(Large(), 20_000, num_workers=1, prefetch_factor=3)
+    assert [batch[-1, 0].item() for batch in loader] == [19_999, 39_999, 59_999]
+
+
+def test_an_exception_arrives_with_its_type_and_the_workers_traceback() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        list(DataLoader(Squares(6, raises=4), 2, num_workers=1))
+    text = str(caught.value)
+    assert text.startswith("Caught ZeroDivisionError in DataLoader worker process 0.\nOriginal ")
+    assert "in __getitem__" in text
+    assert "no square of 4" in text
+
+
+def test_batches_before_an_exception_arrive() -> None:
+    found: list[Any] = []
+    with pytest.raises(ZeroDivisionError):
+        found.extend(lists(DataLoader(Squares(6, raises=4), 2, num_workers=1)))
+    loader = iter(DataLoader(Squares(6, raises=4), 2, num_workers=1))
+    assert [next(loader).tolist(), next(loader).tolist()] == [[0, 1], [4, 9]]
+    loader.close()  # type: ignore[attr-defined]
+
+
+def test_a_killed_worker_is_named() -> None:
+    with pytest.raises(
+        RuntimeError,
+        match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly: worker 1 was killed by "
+        "signal 9",
+    ):
+        list(DataLoader(Squares(4, kills=1), num_workers=2))
+
+
+def test_a_worker_that_exits_is_named() -> None:
+    with pytest.raises(RuntimeError, match="exited unexpectedly: worker 0 exited with 3"):
+        list(DataLoader(Squares(4, exits=0), num_workers=1))
+
+
+def fail_at_start(worker_id: int) -> None:
+    raise LookupError(f"worker {worker_id} finds nothing")
+
+
+def test_an_exception_of_the_init_function_arrives() -> None:
+    loader = DataLoader(Squares(4), num_workers=1, worker_init_fn=fail_at_start)
+    with pytest.raises(LookupError, match="Caught LookupError in DataLoader worker process 0"):
+        list(loader)
+
+
+def wait_for_ever(samples: list[Any]) -> Any:
+    signal.pause()
+
+
+def test_a_worker_that_takes_too_long_is_given_up() -> None:
+    loader = DataLoader(Squares(4), num_workers=1, timeout=1.5, collate_fn=wait_for_ever)
+    with pytest.raises(RuntimeError, match=r"DataLoader timed out after 1.5 seconds: worker 0"):
+        list(loader)
+
+
+def test_an_iteration_that_is_left_ends_its_workers() -> None:
+    for batch in DataLoader(Squares(100), 1, num_workers=1):
+        assert batch.tolist() == [0]
+        break
+
+
+def test_what_does_not_pickle_is_refused() -> None:
+    loader = DataLoader(Squares(4), num_workers=2, collate_fn=lambda samples: samples)
+    with pytest.raises((AttributeError, TypeError), match="pickle"):
+        list(loader)
