@@ -20,6 +20,7 @@ from .send_rpc_backward import SendRpcBackward
 _logger = logging.getLogger(__name__)
 
 NO_PASS = -1
+NOBODY = -1
 
 
 class DistAutogradContext:
@@ -44,6 +45,7 @@ class DistAutogradContext:
         self._outstanding: list[Future[Any]] = []
         # Of the pass under way, or the last one.
         self.pass_id = NO_PASS
+        self.requester = NOBODY
         self._ended_passes: set[int] = set()
         self.num_sent = 0
         self._arrived: set[int] = set()
@@ -99,8 +101,10 @@ class DistAutogradContext:
             )
         return function
 
-    def set_graph_task(self, task: GraphTask, pass_id: int = NO_PASS) -> None:
-        """Take ownership of a pass that begins.
+    def set_graph_task(
+        self, task: GraphTask, pass_id: int = NO_PASS, requester: int = NOBODY
+    ) -> None:
+        """Take ownership of a pass that begins, here for the worker whose gradients came first.
 
         Raises  ContextError if another is under way; ContextReleasedError if this one was given up
         """
@@ -114,7 +118,7 @@ class DistAutogradContext:
                 raise ContextReleasedError(
                     f"a backward pass of context {self.id} has ended here already"
                 )
-            self._graph_task, self.pass_id = task, pass_id
+            self._graph_task, self.pass_id, self.requester = task, pass_id, requester
             self._outstanding = []
             self.num_sent = 0
             self._arrived = set()
@@ -166,11 +170,12 @@ class DistAutogradContext:
         with self._lock:
             return {accumulator.variable: grad for accumulator, grad in self._grads.items()}
 
-    def add_outstanding_rpc(self, future: Future[Any]) -> None:
-        """Remember a gradient message whose answer the pass waits for; its error ends the pass."""
+    def add_outstanding_rpc(self, future: Future[Any], *, wait: bool = True) -> None:
+        """Remember a gradient message whose error ends the pass, and whose answer it waits for."""
         with self._lock:
             task = self._graph_task
-            self._outstanding.append(future)
+            if wait:
+                self._outstanding.append(future)
 
         def look(done: Future[Any]) -> None:
             error = done.exception()

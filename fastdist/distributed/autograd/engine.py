@@ -22,7 +22,7 @@ from ...tensor.tensor import Tensor, layout_of, wrap
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from .abort import abort_everywhere
 from .container import current_context_id, force_current_context_id, get_instance
-from .context import DistAutogradContext
+from .context import NOBODY, DistAutogradContext
 from .dependencies import DistGraphTask, compute_dependencies
 from .global_cpu_thread import GlobalCpuThread, log_expired
 from .outbox import MESSAGES, Gradients, Outbox, Parcel, set_current_outbox, unpack
@@ -32,7 +32,6 @@ from .stall import is_over, wait_for_pass
 if TYPE_CHECKING:
     from ..rpc.lane_call import LaneCall
 
-NOBODY = -1
 # Who waits for one worker's answer looks this often whether another one has failed.
 LOOK_S = 0.25
 
@@ -138,17 +137,20 @@ class DistEngine:
         pass_id: int,
         fresh: bool,
         sender: int = NOBODY,
+        in_person: bool = False,
     ) -> tuple[Future[None], Parcel | None]:
         """Go on from sends whose gradients came; the Future is done when all that follows is.
 
         The first gradients of a pass here set it up, and their answer waits for the whole of it
         (and for all that it sent on); later ones only add to it and are answered at once.
         A parcel is for a sender that takes the answer in person, and travels in it.
+
+        Raises  ContextError for an unknown message id; ContextReleasedError if the pass is over
         """
         for gradients in came:
             context.retrieve_send_function(gradients.message_id)
         root = GraphRoot((), (), next_sequence_number())
-        mine = self._prepare(context, root, retain_graph, pass_id)
+        mine = self._prepare(context, root, retain_graph, pass_id, sender)
         task = mine or context.graph_task()
         if task is None or context.pass_id != pass_id:
             raise ContextReleasedError(f"a backward pass of context {context.id} has ended here")
@@ -157,13 +159,11 @@ class DistEngine:
             mine.future.add_done_callback(lambda _: self._finish(context, mine, done))
         starts = [self._arrive(context, gradients, fresh=fresh) for gradients in came]
         outbox = self._work(context, task, starts, increment=False)
-        parcel = outbox.parcels.pop(sender, None)
+        parcel = outbox.parcels.pop(sender, None) if in_person else None
         outbox.flush()
         if mine is None:
             done.set_result(None)
-        elif parcel is not None and not (
-            task.future.done() and context.num_sent == len(parcel.gradients)
-        ):
+        elif parcel is not None and not done.done():
             # More is to come, here or elsewhere; these gradients must not wait for it.
             outbox.send(parcel)
             parcel = None
@@ -180,7 +180,12 @@ class DistEngine:
         return function
 
     def _prepare(
-        self, context: DistAutogradContext, root: GraphRoot, retain_graph: bool, pass_id: int
+        self,
+        context: DistAutogradContext,
+        root: GraphRoot,
+        retain_graph: bool,
+        pass_id: int,
+        requester: int = NOBODY,
     ) -> DistGraphTask | None:
         """Set a pass up in the context and return its task, None if one is under way."""
         with self._lock:
@@ -191,7 +196,7 @@ class DistEngine:
             task.streams = local_engine().device_threads.streams_of(task.nodes_in_graph)
             if task.streams:
                 task.other_streams = before_pass(task.streams, task.nodes_in_graph)
-            context.set_graph_task(task, pass_id)
+            context.set_graph_task(task, pass_id, requester)
             self._initialized.add(context.id)
         if task.streams:
             self.global_cpu_thread.start()

@@ -11,7 +11,7 @@ from ..rpc.message_types import MessageType
 from ..rpc.rref import RRef
 from .abort import handle_abort
 from .container import get_instance
-from .engine import NOBODY, dist_engine
+from .engine import dist_engine
 from .message_autograd import AutogradInterceptor
 from .outbox import IN_PERSON, MESSAGES, unpack
 from .rref_backward import handle_rref_backward, rref_backward
@@ -36,7 +36,8 @@ def handle_gradients(envelope: Envelope) -> Reply | Future[None]:
         pass_id=pass_id,
         # What a worker sends to itself may share memory with what it still holds.
         fresh=envelope.peer != get_instance().worker_id,
-        sender=envelope.peer if IN_PERSON in words else NOBODY,
+        sender=envelope.peer,
+        in_person=IN_PERSON in words,
     )
     if parcel is not None:
         done.value()  # it is over: what failed is raised where the gradients came from

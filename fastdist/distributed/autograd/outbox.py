@@ -47,8 +47,10 @@ class Context(Protocol):
     id: int
     pass_id: int
 
-    def add_outstanding_rpc(self, future: Future[Any]) -> None:
-        """Remember a parcel that the pass waits for."""
+    requester: int
+
+    def add_outstanding_rpc(self, future: Future[Any], *, wait: bool) -> None:
+        """Remember a parcel whose error ends the pass, and that it may wait for."""
 
     def note_sent(self) -> None:
         """Count a gradient message."""
@@ -96,7 +98,10 @@ class Outbox:
             if not self.parcels:
                 self._since = time.perf_counter()
             parcel = self.parcels[worker_id] = Parcel(worker_id)
-            self.context.add_outstanding_rpc(parcel.sent)
+            # The worker for which this one runs its part waits for the answer to that; and its own
+            # part cannot end before it has these gradients. So nobody need wait for it here.
+            wait = worker_id != self.context.requester
+            self.context.add_outstanding_rpc(parcel.sent, wait=wait)
         parcel.gradients.append(gradients)
         self.context.note_sent()
 
