@@ -83,6 +83,22 @@ def from_numpy(numpy_dtype: np.dtype) -> DType:  # type: ignore[type-arg]
     return dtype
 
 
+def dtype_of(value: object) -> DType:
+    """Return the dtype that a user named: a DType, or one of Python's float, int and bool.
+
+    Raises  TypeError for anything else
+    """
+    if isinstance(value, DType):
+        return value
+    found = _OF_PYTHON.get(value) if isinstance(value, type) else None
+    if found is None:
+        raise DTypeError(f"expected a dtype such as fastdist.float32, got {value!r}")
+    return found
+
+
+_OF_PYTHON: Final = {float: float64, int: int64, bool: bool_}
+
+
 def promote(a: DType, b: DType) -> DType:
     """Return the dtype in which a and b of equal priority meet, as torch.promote_types does."""
     if a is b:

@@ -107,6 +107,9 @@ _BY_NAME = {
     "beta": ("float",),
     "correction": ("float", "None"),
     "device": ("Device", "None"),
+    "end": ("float", "None"),
+    "start": ("float",),
+    "step": ("float",),
     "dim": ("Sizes", "None"),
     "dims": ("Nested", "None"),
     "fill_value": ("float",),
@@ -181,7 +184,7 @@ def _are_tensors(value: Any) -> bool:
 
 
 _FITS: dict[str, Callable[[Any], bool]] = {
-    "DType": lambda value: isinstance(value, DType),
+    "DType": lambda value: isinstance(value, DType) or value in (float, int, bool),
     "Device": lambda value: isinstance(value, Device | str | int),
     "Dims": lambda value: value is None or _are_sizes(value),
     "Generator": lambda value: isinstance(value, Generator),

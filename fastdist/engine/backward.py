@@ -141,12 +141,10 @@ def _root_gradient(tensor: Tensor, g: Tensor | None, create_graph: bool) -> Tens
             f"Mismatch in shape: grad_output has a shape of {g.layout.shape} and output has a "
             f"shape of {layout.shape}."
         )
-    if g.layout.dtype is not layout.dtype or g.layout.device is not layout.device:
-        raise GraphError(
-            f"grad_output is {g.layout.dtype.name} on {g.layout.device}; the output is "
-            f"{layout.dtype.name} on "
-            f"{layout.device}"
-        )
+    if g.layout.device is not layout.device:
+        raise GraphError(f"grad_output is on {g.layout.device}; the output is on {layout.device}")
+    if g.layout.dtype is not layout.dtype:
+        g = g.to(layout.dtype)
     return g if create_graph else wrap(g.array, g.layout)
 
 

@@ -85,17 +85,17 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
             raise RuntimeError("can't assign Tensor as its own grad")
         if grad.layout.shape != self.layout.shape:
             raise ShapeError(
-                f"assigned grad has shape {grad.layout.shape}, but the tensor has "
-                f"{self.layout.shape}"
+                f"attempting to assign a gradient of size '{list(grad.layout.shape)}' to a tensor "
+                f"of size '{list(self.layout.shape)}'"
             )
         if (
             grad.layout.dtype is not self.layout.dtype
             or grad.layout.device is not self.layout.device
         ):
             raise RuntimeError(
-                f"assigned grad is {grad.layout.dtype.name} on {grad.layout.device}, but the "
-                "tensor is "
-                f"{self.layout.dtype.name} on {self.layout.device}"
+                f"attempting to assign a gradient with dtype '{grad.layout.dtype.name}' on "
+                f"{grad.layout.device} to a tensor with dtype '{self.layout.dtype.name}' on "
+                f"{self.layout.device}"
             )
     edge = self.edge
     if edge.__class__ is AccumulateGrad:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DeviceError
+from ..dispatch.composite import COMPOSITES
 from ..dispatch.copy_inplace import copy_, fill_, inplace_of, zero_
 from ..dispatch.op import OPS
 from ..dispatch.view import detach
@@ -116,6 +117,8 @@ def _data(self: Tensor) -> Tensor:
 
 
 def _set_data(self: Tensor, data: Tensor) -> None:
+    if not isinstance(data, Tensor):
+        raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
     self.array, self.layout = data.array, data.layout
     self.storage = None
     if self.edge is not None and self.edge.is_accumulate:
@@ -132,6 +135,16 @@ def _matrices_transposed(self: Tensor) -> Tensor:
     return OPS["transpose"].public(self, -2, -1)  # type: ignore[no-any-return]
 
 
+def _contains(self: Tensor, element: Any) -> bool:
+    """Return whether some element equals element, a number or a tensor that broadcasts."""
+    if not isinstance(element, Tensor | int | float | np.generic):
+        raise RuntimeError(
+            "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
+            f"{type(element)}."
+        )
+    return bool((self == element).any())  # type: ignore[attr-defined]
+
+
 def polygamma(self: Tensor, n: int) -> Tensor:
     """Return the n-th derivative of digamma."""
     return OPS["polygamma"].public(n, self)  # type: ignore[no-any-return]
@@ -140,6 +153,7 @@ def polygamma(self: Tensor, n: int) -> Tensor:
 METHODS: dict[str, Any] = {
     "polygamma": polygamma,
     "polygamma_": inplace_of("polygamma", polygamma),
+    "__contains__": _contains,
     "__getitem__": subscript.subscript,
     "__setitem__": subscript.subscript_assign,
     "new_zeros": new_zeros,
@@ -160,6 +174,7 @@ METHODS: dict[str, Any] = {
     "detach": detach,
     "t": movement.t,
     "reshape": movement.reshape,
+    "__pos__": COMPOSITES["positive"].call,
     **pickling.METHODS,
 }
 

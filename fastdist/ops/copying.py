@@ -120,26 +120,32 @@ def contiguous(input: Tensor) -> Tensor:
 
 @composite(function=False)
 def to(
-    input: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False
+    input: Tensor,
+    *args: Any,
+    dtype: Any = None,
+    device: Any = None,
+    non_blocking: bool = False,
+    copy: bool = False,
 ) -> Tensor:
     """Return the tensor in another dtype or on another device; itself if nothing changes.
 
     Called as to(dtype), to(device), to(device, dtype) or to(other tensor)
     """
+    flags: list[bool] = []
     for value in args:
         if isinstance(value, Tensor):
             dtype, device = value.layout.dtype, value.layout.device
-        elif isinstance(value, DType):
+        elif isinstance(value, DType | type):
             dtype = value
         elif isinstance(value, bool):
-            copy = value
+            flags.append(value)
         elif value is not None:
             device = value
+    copy = copy or (len(flags) > 1 and flags[1])  # the first of two is non_blocking, as in PyTorch
+    dtype = None if dtype is None else dtypes.dtype_of(dtype)
     wanted = input.layout.device if device is None else Device(device)
     result = input
     if dtype is not None and dtype is not input.layout.dtype:
-        if not isinstance(dtype, dtypes.DType):
-            raise TypeError(f"to(): expected a dtype such as fastdist.float32, got {dtype!r}")
         result = cast.general((result,), (dtype,))
     if wanted is not result.layout.device:
         result = move.general((result,), (wanted,))

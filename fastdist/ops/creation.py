@@ -10,7 +10,7 @@ import numpy as np
 from ..backends.backend import backend_of
 from ..core import dtypes
 from ..core.device import CPU, Device
-from ..core.dtypes import DType, int64
+from ..core.dtypes import DType, dtype_of, int64
 from ..core.errors import ShapeError
 from ..dispatch.arguments import checked
 from ..dispatch.promotion import dtype_of_number, get_default_dtype
@@ -62,9 +62,7 @@ def tensor(
             array = array.astype(get_default_dtype().numpy)
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("="))
-    wanted = dtypes.from_numpy(array.dtype) if dtype is None else dtype
-    if not isinstance(wanted, DType):
-        raise TypeError(f"tensor(): expected a dtype such as fastdist.float32, got {dtype!r}")
+    wanted = dtypes.from_numpy(array.dtype) if dtype is None else dtype_of(dtype)
     with np.errstate(all="ignore"):
         array = array.astype(wanted.numpy, copy=False)
     return finish(array, device, requires_grad)
@@ -82,6 +80,8 @@ def _from_lists(data: Any) -> np.ndarray[Any, Any]:
     if array.dtype == object or array.dtype.kind not in "bif":
         if array.size == 0:
             return array.astype(np.float64)
+        if all(isinstance(one, int | float) for one in array.flat) or array.dtype.kind == "u":
+            raise ValueError(f"Overflow when unpacking long long: no dtype holds {_short(data)}")
         raise TypeError(f"tensor() takes numbers, got {_short(data)} of type {type(data).__name__}")
     if array.size == 0 and not isinstance(data, np.ndarray):
         return array.astype(np.float64)
@@ -98,7 +98,8 @@ def _contains_tensors(data: Any) -> bool:
 
 def _without_tensors(data: Any) -> Any:
     if isinstance(data, Tensor):
-        return data.to_numpy()
+        # One element is a number, whatever its shape, as in PyTorch.
+        return data.to_numpy().reshape(()) if data.layout.numel == 1 else data.to_numpy()
     return [_without_tensors(one) for one in data] if isinstance(data, list | tuple) else data
 
 
@@ -139,7 +140,7 @@ def full(
 ) -> Tensor:
     """Return a tensor of size filled with fill_value, in its dtype unless dtype is given."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    wanted = dtype or dtype_of_number(value)
+    wanted = dtype_of_number(value) if dtype is None else dtype_of(dtype)
     with np.errstate(all="ignore"):
         number = np.asarray(value).astype(wanted.numpy)
     return finish(np.full(sizes_of((size,)), number, wanted.numpy), device, requires_grad)
@@ -150,7 +151,7 @@ def zeros(
     *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Return a tensor of zeros, in the default dtype unless dtype is given."""
-    wanted = dtype or get_default_dtype()
+    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
     return finish(np.zeros(sizes_of(size), wanted.numpy), device, requires_grad)
 
 
@@ -159,7 +160,7 @@ def ones(
     *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Return a tensor of ones, in the default dtype unless dtype is given."""
-    wanted = dtype or get_default_dtype()
+    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
     return finish(np.ones(sizes_of(size), wanted.numpy), device, requires_grad)
 
 
@@ -168,7 +169,7 @@ def empty(
     *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Return a tensor whose elements are whatever the memory held."""
-    wanted = dtype or get_default_dtype()
+    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
     return finish(np.empty(sizes_of(size), wanted.numpy), device, requires_grad)
 
 
@@ -237,12 +238,15 @@ def arange(
         start, end = 0, start
     if step == 0:
         raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError(
             f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
         )
     whole = all(isinstance(value, int) for value in (start, end, step))
-    wanted = dtype or (int64 if whole else get_default_dtype())
+    wanted = int64 if whole else get_default_dtype()
+    wanted = wanted if dtype is None else dtype_of(dtype)
     count = max(math.ceil((end - start) / step), 0)
     values = start + np.arange(count, dtype=np.int64 if whole else np.float64) * step
     return finish(values.astype(wanted.numpy), device, requires_grad)
@@ -259,7 +263,9 @@ def linspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return steps numbers from start to end, both included, equally far apart."""
-    wanted = dtype or get_default_dtype()
+    if steps < 0:
+        raise RuntimeError(f"number of steps must be non-negative, got {steps}")
+    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
     return finish(np.linspace(start, end, steps).astype(wanted.numpy), device, requires_grad)
 
 
@@ -273,5 +279,7 @@ def eye(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return an (n, m) matrix with ones on the diagonal; m = n unless given."""
-    wanted = dtype or get_default_dtype()
+    if n < 0 or (m is not None and m < 0):
+        raise RuntimeError(f"n must be greater or equal to 0, got {n} and {m}")
+    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
     return finish(np.eye(n, m, dtype=wanted.numpy), device, requires_grad)

@@ -78,7 +78,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     """
     given = tuple(tensors)
     if not given:
-        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+        raise ShapeError("torch.cat(): expected a non-empty list of Tensors")
     axis, shape = _joined_shape(given, dim)
     device = common_device(_NAMED, given)
     dtype: DType = result_dtype(given)

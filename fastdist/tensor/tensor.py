@@ -176,6 +176,9 @@ class Tensor(TensorMethods):
     # Identity: `==` is an op, so tensors are found in dicts and sets by who they are.
     __hash__ = object.__hash__
 
+    # NumPy's arrays and scalars leave `array * tensor` to Tensor, which records it.
+    __array_priority__ = 1000
+
     def __repr__(self) -> str:
         edge = self.edge
         is_leaf = edge is None or edge.is_accumulate
@@ -188,7 +191,14 @@ class Tensor(TensorMethods):
         )
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and not self.layout.shape else str(self)
+        if not self.layout.shape:
+            return format(self.item(), spec)
+        if spec:
+            raise TypeError(
+                f"unsupported format string passed to Tensor.__format__: {spec!r} for shape "
+                f"{self.layout.shape}; format its elements"
+            )
+        return str(self)
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
         """Return the elements as NumPy sees them: the same memory on the CPU, a copy from other
@@ -221,10 +231,18 @@ class Tensor(TensorMethods):
         return bool(self.to_numpy().item())
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._only())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._only())
+
+    def _only(self) -> Any:
+        if self.layout.numel != 1:
+            raise ValueError(
+                "only one element tensors can be converted to Python scalars: this one has shape "
+                f"{self.layout.shape}"
+            )
+        return self.item()
 
     def __index__(self) -> int:
         if self.layout.dtype.is_floating_point or self.layout.numel != 1:

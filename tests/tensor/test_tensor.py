@@ -1,0 +1,79 @@
+"""A Tensor among Python's numbers, NumPy's arrays and the language's protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist
+
+
+@pytest.mark.parametrize("number", [np.float64(2), np.float32(2), np.ones(2) * 2])
+def test_numpy_on_the_left_gives_a_recorded_tensor(number: Any) -> None:
+    x = fastdist.ones(2, requires_grad=True)
+    (number * x).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("convert", [float, int])
+def test_several_elements_are_no_python_number(convert: Callable[[Any], Any]) -> None:
+    with pytest.raises(ValueError, match="only one element tensors can be converted to Python"):
+        convert(fastdist.ones(3))
+
+
+def test_contains_compares_with_all_elements_and_refuses_text() -> None:
+    x = fastdist.tensor([1, 2])
+    assert 2 in x and 3 not in x and fastdist.tensor(1) in x
+    with pytest.raises(RuntimeError, match=r"Tensor.__contains__ only supports Tensor or scalar"):
+        _ = "a" in x
+
+
+def test_format_takes_a_number_for_no_axes_and_refuses_a_spec_for_others() -> None:
+    assert f"{fastdist.tensor(2)} {fastdist.tensor(3.14159):.2f}" == "2 3.14"
+    with pytest.raises(TypeError, match=r"unsupported format string passed to"):
+        format(fastdist.ones(2), ".2f")
+
+
+def test_plus_gives_the_tensor_itself() -> None:
+    x = fastdist.tensor([1, 2])
+    assert +x is x
+
+
+def test_python_s_types_name_dtypes() -> None:
+    x = fastdist.zeros(2, dtype=int)
+    assert x.dtype is fastdist.int64
+    assert x.to(float).dtype is fastdist.float64
+    assert fastdist.tensor([1], dtype=bool).dtype is fastdist.bool
+
+
+def test_the_first_of_two_flags_of_to_is_non_blocking() -> None:
+    x = fastdist.ones(2)
+    assert x.to("cpu", fastdist.float32, True) is x
+    assert x.to("cpu", fastdist.float32, False, True) is not x
+
+
+def test_tensor_takes_lists_of_single_elements_as_numbers() -> None:
+    assert fastdist.tensor([fastdist.ones(1), fastdist.zeros(1, 1)]).tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: fastdist.tensor(2**63), "Overflow when unpacking long long"),
+        (lambda: fastdist.linspace(0, 1, -1), "number of steps must be non-negative"),
+        (lambda: fastdist.eye(-1), "n must be greater or equal to 0, got -1"),
+        (lambda: fastdist.arange(float("nan")), "unsupported range: 0 -> nan"),
+    ],
+)
+def test_numbers_without_meaning_are_refused(call: Callable[[], Any], text: str) -> None:
+    with pytest.raises((RuntimeError, ValueError), match=text):
+        call()
+
+
+def test_backward_casts_a_gradient_of_another_dtype() -> None:
+    x = fastdist.ones(2, requires_grad=True)
+    (x * 2).backward(fastdist.ones(2, dtype=fastdist.float64))
+    assert x.grad.dtype is fastdist.float32 and x.grad.tolist() == [2.0, 2.0]
