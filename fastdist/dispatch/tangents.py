@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -84,14 +84,15 @@ def _levels(extra: Extra) -> tuple[ForwardADLevel, ...]:
     return found
 
 
-def _root_of(extra: Extra | None) -> tuple[Tensor, Sequence[Any]] | None:
+def _root_of(extra: Extra | None) -> tuple[Tensor, Iterable[Any]] | None:
     """Return the tensor whose tangent this view's is a view of, and the steps to it."""
     if extra is None or extra.base is None or extra.tangent_root is OWN_TANGENT:
         return None
+    assert extra.replay is not None
     if extra.tangent_root is None:
         return extra.base, extra.replay
     root, skipped = extra.tangent_root
-    return root, extra.replay[skipped:]
+    return root, extra.replay.after(skipped)
 
 
 def tangent_of(operand: Any, level: ForwardADLevel) -> Tensor | None:
@@ -113,7 +114,7 @@ def tangent_of(operand: Any, level: ForwardADLevel) -> Tensor | None:
     return tangent
 
 
-def _view_of(tensor: Tensor, steps: Sequence[Any]) -> Tensor:
+def _view_of(tensor: Tensor, steps: Iterable[Any]) -> Tensor:
     for op, attributes in steps:
         tensor = op.general((tensor,), attributes)
     return tensor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..backends.backend import backend_of
@@ -10,6 +10,7 @@ from ..graph.modes import modes, tls
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, layout_of, wrap
+from ..tensor.view_steps import Step, ViewSteps
 from .op import register
 from .structured import StructuredOp
 from .tangents import carry_view
@@ -72,13 +73,13 @@ class ViewOp(StructuredOp):
         of = input.extra
         # A view that was made a leaf of its own is where the graph ends: a base, too.
         is_leaf = input.edge is not None and input.edge.is_accumulate
-        if of is not None and of.base is not None and not is_leaf:
-            extra.base, extra.replay = of.base, (*of.replay, step)
+        if of is not None and of.base is not None and of.replay is not None and not is_leaf:
+            extra.base, extra.replay = of.base, ViewSteps(of.replay, step)
             root = of.tangent_root
             if root is not None:
                 extra.tangent_root = (input, len(of.replay)) if root is OWN_TANGENT else root
         else:
-            extra.base, extra.replay = input, (step,)
+            extra.base, extra.replay = input, ViewSteps(None, step)
         if tls.grad:
             assert result.storage is not None
             result.storage.add_view(result)
@@ -113,7 +114,7 @@ def view(function: Callable[..., Any]) -> ViewOp:
     return op
 
 
-def replay(tensor: Tensor, steps: Sequence[tuple[Any, tuple[Any, ...]]]) -> Tensor:
+def replay(tensor: Tensor, steps: Iterable[Step]) -> Tensor:
     """Return the view that steps make of tensor."""
     for op, attributes in steps:
         array = op.view_array(tensor.array, tensor.layout.device, attributes)
@@ -124,7 +125,7 @@ def replay(tensor: Tensor, steps: Sequence[tuple[Any, tuple[Any, ...]]]) -> Tens
     return tensor
 
 
-def replay_array(array: Any, device: Any, steps: Sequence[tuple[Any, tuple[Any, ...]]]) -> Any:
+def replay_array(array: Any, device: Any, steps: Iterable[Step]) -> Any:
     """Return the view that steps make of a raw array."""
     for op, attributes in steps:
         array = op.view_array(array, device, attributes)

@@ -17,6 +17,7 @@ from .printing import format_tensor
 
 if TYPE_CHECKING:
     from .storage import Storage
+    from .view_steps import ViewSteps
 
 
 OWN_TANGENT: tuple[Any, ...] = ()
@@ -34,7 +35,7 @@ class Extra:
     def __init__(self) -> None:
         self.base: Tensor | None = None
         # The chain of (view op, arguments) that makes this view out of its base.
-        self.replay: tuple[tuple[Any, tuple[Any, ...]], ...] = ()
+        self.replay: ViewSteps | None = None
         self.tangents: Any = None  # a ForwardGrad
         # Whose tangent a view's is a view of: base's (None), nobody's (OWN_TANGENT), or that of (a
         # tensor, how many steps of replay come before it).

@@ -1,0 +1,39 @@
+"""The view ops that make a view out of its base, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+Step = tuple[Any, tuple[Any, ...]]
+
+
+class ViewSteps:
+    """A chain of (view op, arguments), shared with the views on the way: one more costs the same
+    after a hundred thousand.
+
+    Thread  immutable
+    """
+
+    __slots__ = ("_before", "_length", "_step")
+
+    def __init__(self, before: ViewSteps | None, step: Step) -> None:
+        self._before = before
+        self._step = step
+        self._length: int = 1 if before is None else before._length + 1
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.after(0))
+
+    def after(self, skipped: int) -> list[Step]:
+        """Return the steps but for the first few."""
+        steps = []
+        chain: ViewSteps | None = self
+        while chain is not None and chain._length > skipped:
+            steps.append(chain._step)
+            chain = chain._before
+        steps.reverse()
+        return steps
