@@ -40,6 +40,9 @@ from .graph.modes import (
     set_grad_enabled,
 )
 from .namespace.load import NAMES as _NAMES
+
+# By name, since type checkers would take `fastdist.tensor` for the package of that name.
+from .ops.creation import tensor as tensor
 from .tensor.printing import set_printoptions
 from .tensor.tensor import Size, Tensor
 

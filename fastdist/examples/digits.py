@@ -46,10 +46,11 @@ from fastdist.nn import functional
 
 WORKERS = ("trainer", "worker1", "worker2")
 SIZES = (PIXELS, 128, 64, CLASSES)
-EPOCHS = 30
+EPOCHS = 24
 # The first two layers live on worker1, the last on worker2.
 _SPLIT = 2
-_MEMORY_STEP = 200
+# Between these steps no worker may grow.
+_MEMORY_STEPS = (200, 1000)
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -165,7 +166,7 @@ def _train_epoch(
         seen += len(rows)
         training.losses.append((training.steps + 1, loss))
         progress.step(epoch, seen, loss)
-        if training.steps == _MEMORY_STEP:
+        if training.steps in _MEMORY_STEPS:
             remember_memory()
             for worker in WORKERS[1:]:
                 rpc.rpc_sync(worker, remember_memory)
@@ -193,7 +194,9 @@ def _compare(
         optimizer.zero_grad()
         functional.cross_entropy(alone(fastdist.tensor(images)), fastdist.tensor(labels)).backward()
         if not first_gradients:
-            first_gradients = [p.grad.numpy().copy() for p in alone.parameters()]
+            first_gradients = [
+                p.grad.numpy().copy() for p in alone.parameters() if p.grad is not None
+            ]
             _, by_layer = numpy_mlp.loss_and_gradients(layers, images, labels)
             numpy_gradients = [g for layer in by_layer for g in layer]
         optimizer.step()

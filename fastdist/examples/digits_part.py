@@ -30,26 +30,28 @@ def stopwatch() -> Stopwatch:
 def report() -> Report:
     """Describe this worker's share of the work."""
     watch = stopwatch()
-    peers = rpc._get_current_rpc_agent().counts.network_data().values()
+    agent: Any = rpc._get_current_rpc_agent()
+    counts = agent.counts
+    made, answered = counts.network_data().values(), counts.served_data()
     return Report(
         worker=rpc.get_worker_info().name,
         totals=watch.totals(),
         ranges=watch.ranges(),
-        calls=sum(peer.num_calls for peer in peers),
-        sent_bytes=sum(peer.total_sent_bytes for peer in peers),
-        received_bytes=sum(peer.total_recv_bytes for peer in peers),
+        calls=sum(peer.num_calls for peer in made),
+        answered=answered.num_calls,
+        sent_bytes=answered.total_sent_bytes + sum(peer.total_sent_bytes for peer in made),
+        received_bytes=answered.total_recv_bytes + sum(peer.total_recv_bytes for peer in made),
         resident_bytes=resident_bytes(),
-        grown_bytes=resident_bytes() - _remembered_bytes if _remembered_bytes else 0,
+        grown_bytes=_resident[-1] - _resident[0] if _resident else 0,
     )
 
 
-_remembered_bytes = 0
+_resident: list[int] = []
 
 
 def remember_memory() -> None:
-    """Let report say how much this process has grown since now."""
-    global _remembered_bytes
-    _remembered_bytes = resident_bytes()
+    """Let report say how much this process had grown between the first and the last such call."""
+    _resident.append(resident_bytes())
 
 
 def resident_bytes() -> int:
@@ -99,7 +101,7 @@ class Part:
             out: Tensor = self._model(x)
             return out
 
-    def parameter_rrefs(self) -> list[rpc.RRef]:
+    def parameter_rrefs(self) -> list[rpc.RRef[Tensor]]:
         """Return references to the parameters, which stay here."""
         return [rpc.RRef(parameter) for parameter in self._model.parameters()]
 

@@ -30,6 +30,7 @@ class Report(NamedTuple):
     totals: dict[str, float]
     ranges: list[Range]
     calls: int
+    answered: int
     sent_bytes: int
     received_bytes: int
     resident_bytes: int
@@ -141,9 +142,9 @@ def _where_the_time_went(training: Training, reports: Sequence[Report]) -> str:
 
 def _traffic(report: Report) -> str:
     return (
-        f"{report.calls:,} calls, {report.sent_bytes / 1e6:.1f} MB sent, "
-        f"{report.received_bytes / 1e6:.1f} MB received, {report.resident_bytes / 1e6:.0f} MB of "
-        f"memory ({report.grown_bytes / 1e6:+.1f} since step 200)"
+        f"{report.calls:,} calls made, {report.answered:,} answered; {report.sent_bytes / 1e6:.1f} "
+        f"MB sent, {report.received_bytes / 1e6:.1f} MB received; {report.resident_bytes / 1e6:.0f}"
+        f" MB of memory, {report.grown_bytes / 1e6:+.1f} from step 200 to 1000"
     )
 
 

@@ -33,6 +33,7 @@ def _report(worker: str, **totals: float) -> Report:
         totals=totals,
         ranges=[Range(worker, kind, 10.0, 10.0 + length) for kind, length in totals.items()],
         calls=1234,
+        answered=567,
         sent_bytes=5_600_000,
         received_bytes=100_000,
         resident_bytes=80_000_000,
@@ -76,8 +77,8 @@ def test_the_summary_adds_up() -> None:
     assert "96.0% of the held-out fifth" in text
     assert "within 0.0e+00 of one process, 2.2e-16 of NumPy" in text
     assert "forward 1.0, backward 1.5, optimiser 0.3, waiting 2.2" in text
-    line = "worker2               1,234 calls, 5.6 MB sent, 0.1 MB received, 80 MB of memory"
-    assert f"{line} (+0.2 since step 200)" in text
+    line = "worker2               1,234 calls made, 567 answered; 5.6 MB sent, 0.1 MB received; "
+    assert f"{line}80 MB of memory, +0.2 from step 200 to 1000" in text
 
 
 def test_the_pictures_are_written_and_parse(tmp_path: Path) -> None:

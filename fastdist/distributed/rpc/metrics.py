@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 class TimeSeriesMetricsTracker:
@@ -64,6 +64,7 @@ class CallCounts:
         self.client_active = 0
         self.server_active = 0
         self.server_active_async = 0
+        self._served = AggregatedNetworkData()
         self._network: dict[str, AggregatedNetworkData] = {}
 
     def call_sent(self, peer: str, sent_bytes: int) -> None:
@@ -91,9 +92,14 @@ class CallCounts:
         with self._changed:
             self.server_active += 1
 
-    def request_answered(self, *, was_async: bool = False) -> None:
-        """Count the end of a call that was received."""
+    def request_answered(
+        self, received_bytes: int = 0, sent_bytes: int = 0, *, was_async: bool = False
+    ) -> None:
+        """Count the end of a call that was received, and the bytes of call and answer."""
         with self._changed:
+            self._served.num_calls += 1
+            self._served.total_recv_bytes += received_bytes
+            self._served.total_sent_bytes += sent_bytes
             self.server_active -= 1
             self.server_active_async -= was_async
             if self.server_active == 0:
@@ -124,12 +130,9 @@ class CallCounts:
     def network_data(self) -> dict[str, AggregatedNetworkData]:
         """Return what went to each peer by name."""
         with self._changed:
-            return {
-                peer: AggregatedNetworkData(
-                    data.num_calls,
-                    data.total_sent_bytes,
-                    data.total_recv_bytes,
-                    data.total_errors,
-                )
-                for peer, data in self._network.items()
-            }
+            return {peer: replace(data) for peer, data in self._network.items()}
+
+    def served_data(self) -> AggregatedNetworkData:
+        """Return how many calls of others were answered, and what went in and out for them."""
+        with self._changed:
+            return replace(self._served)

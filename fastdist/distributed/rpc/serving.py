@@ -45,12 +45,14 @@ _logger = logging.getLogger(__name__)
 class Incoming:
     """A request, where its answer goes, and until when it is wanted."""
 
-    __slots__ = ("caller", "deadline", "message", "route")
+    __slots__ = ("caller", "deadline", "message", "received_bytes", "route", "sent_bytes")
 
-    def __init__(self, route: bytes, caller: Record, message: Message) -> None:
-        self.route = route
+    def __init__(self, received: Received, caller: Record, message: Message) -> None:
+        self.route = received.route
         self.caller = caller
         self.message = message
+        self.received_bytes = sum([len(frame) for frame in received.frames])
+        self.sent_bytes = 0
         timeout_ms = message.timeout_ms
         self.deadline = time.monotonic() + timeout_ms / 1000 if timeout_ms else None
 
@@ -151,7 +153,7 @@ class Server:
         if not kind & 0x100:
             return None
         effective = message.inner_type or kind
-        incoming = Incoming(received.route, caller, message)
+        incoming = Incoming(received, caller, message)
         if effective not in NOT_COUNTED:
             self._counts.request_came()
         return Work(self._run, incoming, effective in USER_WORK)
@@ -267,7 +269,7 @@ class Server:
             kind, me = envelope.message_type, self._me
             message_id = message.message_id
             frames = encode_plain(kind, message_id, me.rank, me.incarnation, body, encoding)
-            self._reply(incoming.route, frames)
+            self._reply(incoming, frames)
             return
         device_map = None
         if envelope.tensors:
@@ -287,9 +289,11 @@ class Server:
             tangents=envelope.tangents,
             autograd=envelope.autograd,
         )
-        self._reply(incoming.route, answer.encode())
+        self._reply(incoming, answer.encode())
 
-    def _reply(self, route: bytes, frames: Sequence[Buffer]) -> None:
+    def _reply(self, incoming: Incoming, frames: Sequence[Buffer]) -> None:
+        route = incoming.route
+        incoming.sent_bytes = sum([len(frame) for frame in frames])
         if not self._inbox or threading.get_ident() != self._leader or not can_join(frames):
             self._listener.reply(route, frames)
             return
@@ -319,7 +323,9 @@ class Server:
     def _answered(self, incoming: Incoming, *, was_async: bool = False) -> None:
         message = incoming.message
         if (message.inner_type or message.type) not in NOT_COUNTED:
-            self._counts.request_answered(was_async=was_async)
+            self._counts.request_answered(
+                incoming.received_bytes, incoming.sent_bytes, was_async=was_async
+            )
 
 
 def _time_to_get_the_gil_us() -> int:

@@ -1,0 +1,144 @@
+"""The demo itself: three workers, its promises, its pictures, and its end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+import pytest
+
+import fastdist
+
+_ROOT = str(Path(fastdist.__file__).parents[1])
+_WORKERS = ("trainer", "worker1", "worker2")
+
+
+class Done(NamedTuple):
+    """A demo that has ended well: what it printed, and where it ran."""
+
+    output: str
+    folder: Path
+
+
+def _start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "fastdist.cli", "demo", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": _ROOT},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _workers(launcher: subprocess.Popen[str]) -> list[int]:
+    """Return the workers' process ids by rank; the launcher's first child is its watcher."""
+    pid = launcher.pid
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in children[1:]]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    folder = tmp_path_factory.mktemp("demo")
+    process = _start(folder)
+    output, errors = process.communicate(timeout=110)
+    assert process.returncode == 0, output + errors
+    return Done(output, folder)
+
+
+def test_the_model_learns(done: Done) -> None:
+    accuracies = [float(text) for text in re.findall(r"test accuracy +([\d.]+)%", done.output)]
+    assert len(accuracies) == 25
+    assert accuracies[-1] >= 95.0
+
+
+def test_gradients_are_those_of_one_process_and_of_numpy(done: Done) -> None:
+    found = re.search(r"first gradients +within (\S+) of one process, (\S+) of NumPy", done.output)
+    assert found is not None
+    assert max(float(found[1]), float(found[2])) <= 1e-10
+
+
+def test_the_loss_after_an_epoch_is_that_of_one_process(done: Done) -> None:
+    found = re.search(r"loss after epoch 1 +\S+, within (\S+) of one process", done.output)
+    assert found is not None
+    assert float(found[1]) <= 1e-8
+
+
+@pytest.mark.parametrize("worker", _WORKERS)
+def test_calls_and_bytes_of_each_worker_are_told(done: Done, worker: str) -> None:
+    found = re.search(
+        rf"{worker} +([\d,]+) calls made, ([\d,]+) answered; ([\d.]+) MB sent, ([\d.]+) MB rec",
+        done.output,
+    )
+    assert found is not None
+    # A step needs two forward calls, two gradients each way and two steps; its tensors are 16 KB.
+    assert int(found[1].replace(",", "")) >= 1080
+    assert int(found[2].replace(",", "")) >= 1080
+    assert min(float(found[3]), float(found[4])) > 10.0
+
+
+@pytest.mark.parametrize("worker", _WORKERS)
+def test_memory_is_small_and_does_not_grow(done: Done, worker: str) -> None:
+    found = re.search(rf"{worker} .*; (\d+) MB of memory, (\S+) from step 200 to 1000", done.output)
+    assert found is not None
+    assert int(found[1]) < 220
+    assert float(found[2]) <= 2.0
+
+
+@pytest.mark.parametrize("name", ["loss.svg", "timeline.svg"])
+def test_the_pictures_are_there(done: Done, name: str) -> None:
+    picture = ElementTree.fromstring((done.folder / "fastdist-demo" / name).read_text())
+    assert picture.tag == "{http://www.w3.org/2000/svg}svg"
+    assert f"fastdist-demo/{name}" in done.output
+
+
+def test_a_killed_worker_ends_the_demo_and_is_named(tmp_path: Path) -> None:
+    process = _start(tmp_path)
+    assert process.stdout is not None
+    assert "epoch  1/24" in process.stdout.readline()
+    os.kill(_workers(process)[2], signal.SIGKILL)
+    _, errors = process.communicate(timeout=5.0)
+    assert process.returncode == 128 + signal.SIGKILL
+    assert "fastdist demo: rank 2 was killed by SIGKILL" in errors
+
+
+def test_ctrl_c_ends_the_demo_and_all_its_workers(tmp_path: Path) -> None:
+    process = _start(tmp_path)
+    assert process.stdout is not None
+    assert "epoch  1/24" in process.stdout.readline()
+    workers = _workers(process)
+    # As a terminal does it: to the whole group.
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=2.0)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Traceback" not in errors
+    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+
+
+def test_a_shortened_demo_promises_no_accuracy(tmp_path: Path) -> None:
+    process = _start(tmp_path, "--epochs", "1", "--out", "elsewhere")
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, output + errors
+    assert (tmp_path / "elsewhere" / "loss.svg").exists()
+
+
+def test_the_job_says_how_to_start_it() -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "RANK"}
+    alone = subprocess.run(
+        [sys.executable, "-m", "fastdist.examples.digits"],
+        env={**environment, "PYTHONPATH": _ROOT},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert alone.returncode == 1
+    assert "start it with `fastdist run -n 3 -m fastdist.examples.digits`" in alone.stderr
