@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -298,6 +299,51 @@ def test_contexts_of_parallel_threads_are_independent() -> None:
     for thread in threads:
         thread.join(30)
     assert not wrong and not any(thread.is_alive() for thread in threads)
+
+
+def grow(seed: int, depth: int, a: Tensor, b: Tensor, *, here: bool) -> Tensor:
+    """Run a random program, whose calls go to random workers unless all of it shall run here."""
+    rng = random.Random(seed)
+    total = (a * b).sin()
+    for _ in range(rng.randint(1, 3)):
+        to, kind, factor = rng.choice(("w0", "w1", "w2")), rng.choice(KINDS), rng.random()
+        args = (rng.randrange(1 << 30), depth - 1, total, rng.choice((a, b)))
+        if not depth:
+            part = args[-1].sin()
+        elif here:
+            part = grow(*args, here=True)
+        else:
+            part = call(kind, to, grow_apart, *args)
+        total = total + part * factor
+    return total
+
+
+def grow_apart(seed: int, depth: int, a: Tensor, b: Tensor) -> Tensor:
+    return grow(seed, depth, a, b, here=False)
+
+
+@pytest.mark.seed("E31", "E32", "E41", "U19")
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@on_worker(0)
+def test_random_programs_over_all_workers_give_the_gradients_of_one_process(depth: int) -> None:
+    wrong: list[int] = []
+
+    def work(first: int) -> None:
+        for seed in range(first, first + 5):
+            a, b = leaf(seed), leaf(seed + 1)
+            with da.context() as context_id:
+                da.backward(context_id, [grow(seed, depth, a, b, here=False).sum()])
+                found = da.get_gradients(context_id)
+            grow(seed, depth, a, b, here=True).sum().backward()
+            if not (close(found[a], a.grad) and close(found[b], b.grad)):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(100 * i,)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(50)
+    assert wrong == [] and not any(thread.is_alive() for thread in threads)
 
 
 # ---- what the messages leave behind -------------------------------------------------------------
