@@ -152,6 +152,9 @@ class Connection:
                 return unpack_reply(self._socket.recv_multipart())
             while self._events is not None and (event := self._events.try_receive()):
                 if event.kind == monitor.DISCONNECTED:
+                    # The last answer may have come between the two questions.
+                    if has_message(self._socket):
+                        return unpack_reply(self._socket.recv_multipart())
                     raise StoreError(self._lost())
             ready = waiter.wait(deadline)
             if self._closing in ready:

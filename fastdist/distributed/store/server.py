@@ -27,6 +27,7 @@ from .wire import Reply, pack_reply, unpack_question
 
 THREAD_NAME = "fastdist-store"
 _JOIN_S = 5.0
+_FAREWELL_MS = 500
 # How many requests are served before time-outs are looked at again.
 _BATCH = 256
 
@@ -85,7 +86,9 @@ class StoreServer:
             # Kept for close(); the clients see the connection end, and say so.
             self._failure = error
         finally:
-            self._router.close()
+            # The last answers may be on their way: all ranks are told of a mistake at once, and
+            # rank 0, which hears first, ends the server.
+            self._router.close(linger=_FAREWELL_MS)
 
     def _serve_one(self) -> None:
         route, *frames = self._router.recv_multipart()
