@@ -23,6 +23,9 @@ _init_counter = 0
 _store: Store | None = None
 _exit_hook_is_set = False
 
+# Functions of others that still run must not hold up the end of the process.
+_DRAIN_AT_EXIT_S = 0.5
+
 
 def init_rpc(
     name: str,
@@ -111,6 +114,8 @@ def close_store() -> None:
 def _leave_at_exit() -> None:
     # A process that ends without shutdown: its peers shall hear it at once, not after a grace.
     if agents.is_current_agent_set():
+        agent: Any = agents.get_current_agent()
+        agent.drain_s = _DRAIN_AT_EXIT_S
         api.shutdown(graceful=False)
 
 

@@ -47,7 +47,6 @@ _logger = logging.getLogger(__name__)
 
 # What was sent last may take this long to leave the process.
 _LINGER_S = 0.5
-_DRAIN_S = 5.0
 
 
 class ZmqAgent(RpcAgent):
@@ -58,6 +57,8 @@ class ZmqAgent(RpcAgent):
     """
 
     client_class: type[Client] = Client
+    # How long shutdown waits for functions that still run.
+    drain_s = 5.0
 
     def __init__(
         self,
@@ -315,7 +316,7 @@ class ZmqAgent(RpcAgent):
         for peer in peers:
             progress.post(lambda peer=peer: peer.close(error, linger_s=_LINGER_S))
         progress.stop()
-        for name in self.pool.stop(_DRAIN_S):
+        for name in self.pool.stop(self.drain_s):
             _logger.warning("thread %s still runs a user's function; RPC ends without it", name)
         self._listener.close(_LINGER_S)
         self._barrier.unregister()

@@ -1,0 +1,140 @@
+"""Reads the tables that follow a message's header, each number against what came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastdist.core.errors import MessageError
+
+from .message_layout import (
+    AUTOGRAD_BLOCK,
+    BUFFER,
+    DEVICE_PAIR,
+    MAX_DIMENSIONS,
+    MAX_TENSORS,
+    TANGENT,
+    TENSOR,
+    AutogradBlock,
+    Buffer,
+    TangentEntry,
+    TensorEntry,
+    sizes_and_strides,
+)
+from .metadata import MAX_METADATA_BYTES, Value, decode_metadata
+
+
+def read_entry(first: Buffer, at: int, buffer_sizes: Sequence[int]) -> tuple[TensorEntry, int]:
+    """Return one entry of the tensor table, which lies inside its buffer, and where it ends."""
+    buffer, offset, dtype, device_type, device_index, flags, ndim = TENSOR.unpack_from(first, at)
+    if ndim > MAX_DIMENSIONS:
+        raise MessageError(f"a tensor of {ndim} dimensions; the limit is {MAX_DIMENSIONS}")
+    numbers = sizes_and_strides(ndim).unpack_from(first, at + TENSOR.size)
+    sizes, strides = numbers[:ndim], numbers[ndim:]
+    entry = TensorEntry(buffer, offset, dtype, device_type, device_index, flags, sizes, strides)
+    if buffer >= len(buffer_sizes):
+        raise MessageError(f"a tensor in buffer {buffer} of {len(buffer_sizes)}")
+    if (numbers and min(numbers) < 0) or offset > buffer_sizes[buffer]:
+        raise MessageError(f"a tensor outside its buffer: {entry}")
+    return entry, at + TENSOR.size + 16 * ndim
+
+
+class Tables:
+    """Reads what follows the header, each number against what came."""
+
+    def __init__(self, frames: Sequence[Buffer], at: int) -> None:
+        self._frames = frames
+        self._first = frames[0]
+        self._at = at
+        self._frames_used = 1
+
+    def take(self, size: int) -> Buffer:
+        """Return the next size bytes of the first frame."""
+        left = len(self._first) - self._at
+        if size > left:
+            raise MessageError(f"{size} bytes announced, {left} are left in the first frame")
+        piece = self._first[self._at : self._at + size]
+        self._at += size
+        return piece
+
+    def buffer_sizes(self, count: int) -> list[tuple[int, int]]:
+        """Return (bytes, frames) of each buffer."""
+        self._require_room(count, BUFFER.size)
+        table = self.take(count * BUFFER.size)
+        return list(BUFFER.iter_unpack(table))
+
+    def tensors(self, count: int, buffer_sizes: list[int]) -> list[TensorEntry]:
+        """Return the tensor table; every entry lies inside its buffer."""
+        if count > MAX_TENSORS:
+            raise MessageError(f"{count} tensors announced; the limit is {MAX_TENSORS}")
+        self._require_room(count, TENSOR.size)
+        entries = []
+        for _ in range(count):
+            entry, self._at = read_entry(self._first, self._at, buffer_sizes)
+            entries.append(entry)
+        return entries
+
+    def tangents(self, count: int, tensors: int) -> list[TangentEntry]:
+        """Return the tangent table; both of a pair are tensors of the message."""
+        self._require_room(count, TANGENT.size)
+        table = self.take(count * TANGENT.size)
+        entries = [TangentEntry(*numbers) for numbers in TANGENT.iter_unpack(table)]
+        for entry in entries:
+            if entry.tensor >= tensors or entry.tangent >= tensors:
+                raise MessageError(f"{entry} in a message of {tensors} tensors")
+        return entries
+
+    def autograd(self) -> AutogradBlock:
+        """Return the autograd block."""
+        context_id, message_id, pairs = AUTOGRAD_BLOCK.unpack(self.take(AUTOGRAD_BLOCK.size))
+        self._require_room(pairs, DEVICE_PAIR.size)
+        table = self.take(pairs * DEVICE_PAIR.size)
+        return AutogradBlock(context_id, message_id, tuple(DEVICE_PAIR.iter_unpack(table)))
+
+    def metadata(self, size: int) -> dict[str, Value] | None:
+        """Return the small values."""
+        if size > MAX_METADATA_BYTES:
+            raise MessageError(f"metadata of {size} bytes; the limit is {MAX_METADATA_BYTES}")
+        return decode_metadata(bytes(self.take(size))) if size else None
+
+    def buffers(self, sizes: list[tuple[int, int]]) -> list[Buffer]:
+        """Return the buffers, each writable and ours alone."""
+        return [
+            self._piece(size) if not frames else self._join(size, frames) for size, frames in sizes
+        ]
+
+    def require_end(self) -> None:
+        """Complain about bytes that nobody announced."""
+        if self._at != len(self._first) or self._frames_used != len(self._frames):
+            raise MessageError(
+                f"{len(self._first) - self._at} bytes and "
+                f"{len(self._frames) - self._frames_used} frames too many"
+            )
+
+    def _piece(self, size: int) -> Buffer:
+        return bytearray(self.take(size))
+
+    def _join(self, size: int, frames: int) -> Buffer:
+        end = self._frames_used + frames
+        pieces = self._frames[self._frames_used : end]
+        came = sum(len(piece) for piece in pieces)
+        if end > len(self._frames) or came != size:
+            raise MessageError(
+                f"a buffer of {size} bytes in {frames} frames announced, {came} bytes came"
+            )
+        self._frames_used = end
+        if frames == 1:
+            piece = pieces[0]
+            return bytearray(piece) if isinstance(piece, bytes) else piece
+        whole = bytearray(size)
+        at = 0
+        for piece in pieces:
+            whole[at : at + len(piece)] = piece
+            at += len(piece)
+        return whole
+
+    def _require_room(self, count: int, size: int) -> None:
+        if count * size > len(self._first) - self._at:
+            raise MessageError(
+                f"a table of {count} entries announced, "
+                f"{len(self._first) - self._at} bytes are left"
+            )
