@@ -184,7 +184,7 @@ def _are_tensors(value: Any) -> bool:
 
 
 _FITS: dict[str, Callable[[Any], bool]] = {
-    "DType": lambda value: isinstance(value, DType) or value in (float, int, bool),
+    "DType": lambda value: isinstance(value, DType | type),
     "Device": lambda value: isinstance(value, Device | str | int),
     "Dims": lambda value: value is None or _are_sizes(value),
     "Generator": lambda value: isinstance(value, Generator),

@@ -35,7 +35,10 @@ def sizes_of(size: tuple[Any, ...]) -> Shape:
     """
     if len(size) == 1 and not hasattr(size[0], "__index__"):
         size = tuple(size[0])
-    shape = tuple([n.__index__() for n in size])
+    try:
+        shape = tuple([n.__index__() for n in size])
+    except (AttributeError, TypeError) as error:
+        raise TypeError(f"sizes must be integers, got {size!r}") from error
     if any(n < 0 for n in shape):
         raise ShapeError(
             f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}"

@@ -161,7 +161,7 @@ def view_at(input: Tensor, basic: tuple[Any, ...]) -> Tensor:
     """Return the view of input that integers, slices, None and `...` choose."""
     try:
         return OPS["basic_index"].general((input,), (basic,))  # type: ignore[no-any-return]
-    except IndexError as error:
+    except (IndexError, OverflowError) as error:
         raise _explained(input, basic) from error
 
 

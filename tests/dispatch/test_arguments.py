@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fastdist
@@ -29,6 +30,9 @@ x = fastdist.ones(2, 3)
         (lambda: fastdist.add(x, 1, out=3), r"add\(\): argument 'out' must be a Tensor, not int"),
         (lambda: fastdist.add(x, 1, alpha="q"), "expected a number, got str 'q'"),
         (lambda: x.reshape("a"), r"reshape\(\): sizes must be integers, got 'a'"),
+        (lambda: fastdist.zeros((1,), (2,)), "sizes must be integers, got"),
+        (lambda: x[2**70], "index 1180591620717411303424 is out of bounds for dimension 0"),
+        (lambda: x.softmax(-1, dtype=np.ones(2)), "argument 'dtype' must be a dtype such as"),
         (lambda: x.size(5), r"Dimension out of range \(expected to be in range of \[-2, 1\]"),
         (lambda: x.to(3.5), "Invalid device: 3.5; expected such as 'cpu'"),
     ],
