@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import secrets
@@ -13,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from fastdist.core.device import Device
-from fastdist.core.errors import RpcError
+from fastdist.core.errors import RpcError, StoreError, StoreTimeoutError
 from fastdist.core.version import __version__
 from fastdist.distributed.pipe.host import boot_id, pid_namespace, process_start
 from fastdist.distributed.pipe.message import VERSION
@@ -22,6 +23,9 @@ from fastdist.distributed.store import PrefixStore, Store
 _NAME: Final = re.compile(r"^[A-Za-z0-9\-_:]*$")
 _MAX_NAME: Final = 128
 _GROUP_KIND: Final = "group_kind"
+_TELL_S: Final = 1.0
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,12 +222,18 @@ def join_static(store: Store, me: Record, timeout_s: float) -> Membership:
 
     Raises  RpcError, at every member, where two disagree; StoreTimeoutError naming who is missing
     """
-    _require_kind(store, "static")
-    records = [
-        Record.decode(encoded)
-        for encoded in store.join("rpc_members", me.rank, me.encode(), me.world_size, timeout_s)
-    ]
-    _require_agreement(records)
+    try:
+        _require_kind(store, "static")
+        records = [
+            Record.decode(encoded)
+            for encoded in store.join("rpc_members", me.rank, me.encode(), me.world_size, timeout_s)
+        ]
+        _require_agreement(records)
+    except StoreTimeoutError:
+        raise
+    except (RpcError, StoreError):
+        _wait_until_all_know(store, me)
+        raise
     membership = Membership(store, me, records)
     PrefixStore("names", store).set(str(me.rank), me.name)
     PrefixStore("addrs", store).set(me.name, json.dumps(me.addresses))
@@ -261,6 +271,16 @@ def read_dynamic_members(store: Store) -> list[Record]:
         for rank in sorted(ranks)
         if members.check([str(rank)])
     ]
+
+
+def _wait_until_all_know(store: Store, me: Record) -> None:
+    """Let all members hear of a mistake before the one that serves the store ends it."""
+    told = PrefixStore("told", store)
+    try:
+        told.set(str(me.rank), "")
+        told.wait([str(rank) for rank in range(me.world_size)], _TELL_S)
+    except StoreError as error:
+        _logger.info("not all members may have heard of the mistake: %s", error)
 
 
 def _require_kind(store: Store, kind: str) -> None:
