@@ -256,6 +256,18 @@ def test_retain_graph_holds_on_all_workers_and_gradients_double() -> None:
         assert np.allclose(da.get_gradients(context_id)[a].numpy(), 2 * once, rtol=1e-12)
 
 
+@pytest.mark.seed("E19", "E21")
+@pytest.mark.parametrize("to", ["w0", "w1"])
+@on_worker(0)
+def test_large_gradients_that_were_taken_over_can_be_added_to(to: str) -> None:
+    a = leaf(1, 256, 1024)
+    with da.context() as context_id:
+        loss = (rpc.rpc_sync(to, first_of, (a,)) * 3).sum()
+        for count in range(1, 4):
+            da.backward(context_id, [loss], retain_graph=True)
+            assert (da.get_gradients(context_id)[a].numpy() == 6 * count).all()
+
+
 @pytest.mark.seed("E12", "E40")
 @on_worker(0)
 def test_a_second_pass_without_retain_graph_fails() -> None:
