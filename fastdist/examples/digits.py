@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,8 +45,9 @@ from fastdist.examples.progress import Progress
 from fastdist.nn import functional
 
 WORKERS = ("trainer", "worker1", "worker2")
-SIZES = (PIXELS, 128, 64, CLASSES)
+SIZES = (PIXELS, 64, 64, CLASSES)
 EPOCHS = 24
+_AT_ONCE = 32
 # The first two layers live on worker1, the last on worker2.
 _SPLIT = 2
 # Between these steps no worker may grow.
@@ -122,7 +123,9 @@ class SplitModel:
 
     def predict(self, images: Array) -> Tensor:
         """Return the logits; no worker records anything."""
-        x = fastdist.tensor(images)
+        return in_batches(self._predict_batch, images)
+
+    def _predict_batch(self, x: Tensor) -> Tensor:
         for part in self._parts:
             x = part.rpc_sync().predict(x)
         return x
@@ -130,6 +133,16 @@ class SplitModel:
     def _gradients(self, context_id: int) -> list[Array]:
         tensors = [g for part in self._parts for g in part.rpc_sync().gradients(context_id)]
         return [g.numpy() for g in tensors]
+
+
+def in_batches(model: Callable[[Tensor], Tensor], images: Array) -> Tensor:
+    """Return model's answers to all images, asked for as many at a time as a step trains on.
+
+    So nothing here is large enough for a compiled kernel, whose first compilation would take longer
+    than the whole training.
+    """
+    parts = [images[i : i + _AT_ONCE] for i in range(0, len(images), _AT_ONCE)]
+    return fastdist.cat([model(fastdist.tensor(part)) for part in parts])
 
 
 def train(settings: Settings) -> list[str]:
@@ -201,7 +214,7 @@ def _compare(
             numpy_gradients = [g for layer in by_layer for g in layer]
         optimizer.step()
     with fastdist.no_grad():
-        logits = alone(fastdist.tensor(digits.test_images))
+        logits = in_batches(alone, digits.test_images)
         loss = functional.cross_entropy(logits, fastdist.tensor(digits.test_labels))
     return Comparison(
         gradients=model.first_gradients,
