@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -70,7 +70,7 @@ def from_code(code: int) -> DType:
     return dtype
 
 
-def from_numpy(numpy_dtype: np.dtype) -> DType:  # type: ignore[type-arg]
+def from_numpy(numpy_dtype: np.dtype[Any]) -> DType:
     """Return the twin of a NumPy dtype.
 
     Raises  DTypeError where fastdist has none (complex, unsigned wider than 8 bits, strings,

@@ -221,6 +221,7 @@ def set_history(target: Tensor, node: Node) -> None:
         target.edge = node
     else:
         assert extra is not None
+        assert extra.replay is not None, "a view knows how it is made of its base"
         base.edge = CopySlices(base, extra.replay, node)
         target.edge = replay(base, extra.replay).edge
         saved = getattr(node, "out", None)

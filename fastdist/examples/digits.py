@@ -142,7 +142,8 @@ def in_batches(model: Callable[[Tensor], Tensor], images: Array) -> Tensor:
     than the whole training.
     """
     parts = [images[i : i + _AT_ONCE] for i in range(0, len(images), _AT_ONCE)]
-    return fastdist.cat([model(fastdist.tensor(part)) for part in parts])
+    logits: Tensor = fastdist.cat([model(fastdist.tensor(part)) for part in parts])
+    return logits
 
 
 def train(settings: Settings) -> list[str]:

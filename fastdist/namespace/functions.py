@@ -142,7 +142,7 @@ def _contains(self: Tensor, element: Any) -> bool:
             "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
             f"{type(element)}."
         )
-    return bool((self == element).any())  # type: ignore[attr-defined]
+    return bool((self == element).any())
 
 
 def polygamma(self: Tensor, n: int) -> Tensor:

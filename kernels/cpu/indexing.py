@@ -95,7 +95,8 @@ def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: float)
     _require_inside(index, x.shape[axis], axis, 0)
     if alpha != 1:
         src = np.multiply(src, alpha).astype(x.dtype, copy=False)
-    np.add.at(out, (slice(None),) * axis + (index,), src)
+    at: tuple[Any, ...] = (*[slice(None)] * axis, index)
+    np.add.at(out, at, src)
 
 
 def _index(places: Places) -> Any:
