@@ -14,7 +14,7 @@ import numba
 import numpy as np
 
 from .compiler import compiled
-from .machine import LOAD, STORE, call_loop, load_int
+from .machine import LOAD, STORE, call_loop, copy_bytes, load_int
 
 # Elements of a packed block: all blocks of a launch stay in the first-level cache.
 BLOCK: Final = 1024
@@ -193,6 +193,13 @@ def _pack(source: Any, step: Any, target: Any, target_step: Any, count: Any, siz
             _store8(target + k * target_step, 0, _load8(source + k * step, 0))
 
 
+# Note [In place through a block]
+# A loop whose output is one of its inputs would run without vectors: LLVM proves at run time that
+# memories lie apart, and takes the scalar loop where they do not. So it writes into a block, which
+# is then copied. On one core of an AMD EPYC, float32, 256 x 784, p - lr * g: 88 us in place without
+# the block, 35 with it, 33 into other memory; p - m / (sqrt(v) + eps) 660, 110 and 85.
+
+
 # What _run keeps beside its blocks, in words: the row's addresses, the loop's arguments, what fills
 # each block, the index of the row.
 @_part
@@ -206,28 +213,36 @@ def _run(loop: Any, count: Any, ndim: Any, plan: Any, sizes: Any, begin: Any, en
     inner = _get(_shape_of(plan, count), ndim - 1)
     steps = _strides_of(plan, count, ndim - 1)
     most = _enter_row(count, ndim, plan, sizes, begin // inner, row, index)
+    out = count - 1
+    in_place = False
     for i in range(count):
         _put(filled, i, 0)
+        # Where they begin alike they are the same view: see _overlaps.
+        in_place = in_place or (i < out and _get(plan, i) == _get(plan, out))
+    if in_place:
+        most = min(most, BLOCK)
     at = begin % inner
     while begin < end:
         n = min(inner - at, end - begin, most)
         for i in range(count):
             step = _get(steps, i)
             source, size = _get(row, i) + at * step, _get(sizes, i)
-            if step == size:
+            if step == size and not (in_place and i == out):
                 _put(pointers, i, source)
             else:
                 block = blocks + i * (8 * BLOCK)
                 _put(pointers, i, block)
                 # A number fills its block once.
-                if i < count - 1 and (step != 0 or _get(filled, i) != source):
+                if i < out and (step != 0 or _get(filled, i) != source):
                     _pack(source, step, block, size, n if step else BLOCK, size)
                     _put(filled, i, source)
         call_loop(loop, pointers, n)
-        step, size = _get(steps, count - 1), _get(sizes, count - 1)
+        step, size = _get(steps, out), _get(sizes, out)
+        target = _get(row, out) + at * step
         if step != size:
-            target = _get(row, count - 1) + at * step
-            _pack(_get(pointers, count - 1), size, target, step, n, size)
+            _pack(_get(pointers, out), size, target, step, n, size)
+        elif in_place:
+            copy_bytes(_get(pointers, out), target, n * size)
         begin += n
         at += n
         if at == inner:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numba.extending
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
+from numba.core import cgutils
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:
@@ -30,6 +31,7 @@ TYPES: Final[dict[str, Any]] = {
     "float64": types.float64,
 }
 _INT64: Final = ir.IntType(64)
+_cgutils: Any = cgutils  # untyped
 
 
 def _loader(element: Any) -> Callable[..., Any]:
@@ -102,6 +104,19 @@ def call_loop(typingctx: Any, function: Any, pointers: Any, count: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [_INT64, _INT64])
         builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def copy_bytes(typingctx: Any, source: Any, target: Any, count: Any) -> Any:
+    """Copy count bytes between memories that do not overlap."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        memory = ir.IntType(8).as_pointer()
+        origin, goal = [builder.inttoptr(address, memory) for address in args[:2]]
+        _cgutils.raw_memcpy(builder, goal, origin, args[2], 1)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), codegen
