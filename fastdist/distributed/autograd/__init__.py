@@ -15,6 +15,7 @@ recv_rpc_backward.py     the end of a message whose tensors came
 outbox.py                gradients on their way between workers
 messages.py              what other workers ask
 engine.py                runs a worker's part of a pass
+roots.py                 what a pass may begin at
 dependencies.py          which Nodes must run
 global_cpu_thread.py     GPU to CPU continuations
 rref_backward.py         a root that lives elsewhere
@@ -40,7 +41,7 @@ from .engine import dist_engine
 from .messages import install_all
 from .tangent_store import handle_lost_owner, tangent_store
 
-MODES = ("fast",)
+MODES = ("auto", "fast")
 
 
 class context:
@@ -65,9 +66,12 @@ class context:
 
 
 def backward(
-    context_id: int, roots: Iterable[Tensor], retain_graph: bool = False, *, mode: str = "fast"
+    context_id: int, roots: Iterable[Tensor], retain_graph: bool = False, *, mode: str = "auto"
 ) -> None:
     """Run a distributed backward pass; gradients stay in the context, on each leaf's worker.
+
+    In the mode "auto" results of RPCs that no root depends on have no gradients, as in one process.
+    In "fast", PyTorch's, they make the pass fail when it has come to rest.
 
     Thread  runs in the caller and waits, without the GIL, until every worker is done
     Raises  RuntimeError for bad roots or an unknown context; what failed on any worker;
@@ -75,7 +79,7 @@ def backward(
     """
     if mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}; known: {', '.join(MODES)}")
-    dist_engine().execute(context_id, list(roots), retain_graph)
+    dist_engine().execute(context_id, list(roots), retain_graph, is_auto=mode == "auto")
 
 
 def get_gradients(context_id: int) -> dict[Tensor, Tensor]:

@@ -207,6 +207,11 @@ class DistAutogradContainer:
             _current.context_id = INVALID_CONTEXT_ID
         if context is None:
             return False
+        task = context.graph_task()
+        if task is not None and not task.future.done():
+            task.set_exception(
+                ContextReleasedError(f"context {context_id} was released during a backward pass")
+            )
         # The lock is dropped: only now are messages sent.
         self.send_release_context_rpc(context._known_worker_ids() - {told_by}, context_id)
         return True

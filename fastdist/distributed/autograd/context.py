@@ -46,6 +46,7 @@ class DistAutogradContext:
         # Of the pass under way, or the last one.
         self.pass_id = NO_PASS
         self.requester = NOBODY
+        self.is_auto = False
         self._ended_passes: set[int] = set()
         self.num_sent = 0
         self._arrived: set[int] = set()
@@ -102,7 +103,11 @@ class DistAutogradContext:
         return function
 
     def set_graph_task(
-        self, task: GraphTask, pass_id: int = NO_PASS, requester: int = NOBODY
+        self,
+        task: GraphTask,
+        pass_id: int = NO_PASS,
+        requester: int = NOBODY,
+        is_auto: bool = False,
     ) -> None:
         """Take ownership of a pass that begins, here for the worker whose gradients came first.
 
@@ -118,10 +123,16 @@ class DistAutogradContext:
                 raise ContextReleasedError(
                     f"a backward pass of context {self.id} has ended here already"
                 )
-            self._graph_task, self.pass_id, self.requester = task, pass_id, requester
+            self._graph_task, self.pass_id = task, pass_id
+            self.requester, self.is_auto = requester, is_auto
             self._outstanding = []
             self.num_sent = 0
             self._arrived = set()
+
+    def keeps_graph(self) -> bool:
+        """Return whether the pass under way keeps the graph for another one."""
+        task = self._graph_task
+        return task is not None and task.keep_graph
 
     def graph_task(self) -> GraphTask | None:
         """Return the pass under way."""
@@ -237,6 +248,7 @@ class DistAutogradContext:
                 "running": 0 if idle or task is None else max(task.outstanding - len(waiting), 0),
                 "sent": self.num_sent if begun else 0,
                 "received": len(arrived),
+                "begun": begun,
                 "waiting": [] if pass_id in self._ended_passes else waiting,
             }
 

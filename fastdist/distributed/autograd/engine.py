@@ -5,11 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ...backends.backend import backend_of
 from ...core.errors import ContextError, ContextReleasedError, GraphError
 from ...core.future import Future
 from ...engine.engine import engine as local_engine
@@ -18,7 +16,7 @@ from ...engine.input_buffer import InputBuffer
 from ...engine.ready_queue import NodeTask, ReadyQueue
 from ...graph.forward_streams import after_pass, before_pass
 from ...graph.node import Node, next_sequence_number
-from ...tensor.tensor import Tensor, layout_of, wrap
+from ...tensor.tensor import Tensor
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from .abort import abort_everywhere
 from .container import current_context_id, force_current_context_id, get_instance
@@ -26,6 +24,7 @@ from .context import NOBODY, DistAutogradContext
 from .dependencies import DistGraphTask, compute_dependencies
 from .global_cpu_thread import GlobalCpuThread, log_expired
 from .outbox import MESSAGES, Gradients, Outbox, Parcel, set_current_outbox, unpack
+from .roots import validate_roots
 from .send_rpc_backward import SendRpcBackward
 from .stall import is_over, wait_for_pass
 
@@ -42,6 +41,15 @@ LOOK_S = 0.25
 # and elsewhere the answer to the first gradients. So an answer says that everything behind it is
 # over, and gradients are in place on all workers when backward returns.
 
+# Note [Results that nobody uses]
+# In the fast mode a pass waits for ever for the gradient of a result that no root depends on. In
+# the auto mode each worker, when its part of a pass begins, says of all receives that lie below
+# none of its starts that they are unused. That ends the sends which they belong to, with undefined
+# gradients, and so on. A worker begins with the first such word, or gradient. One that hears none
+# (its results carry no gradients at all, or only loops lead to it) is asked to begin when the root
+# has waited a little while (stall.py). Every message's receive then is either below a start of its
+# worker or known to be unused, so by the order in which messages were sent all of them end.
+
 
 class DistEngine:
     """Runs this worker's part of distributed passes. One for the process: `dist_engine()`.
@@ -57,7 +65,14 @@ class DistEngine:
         # See Note [GPU to CPU continuations].
         self.global_cpu_thread = GlobalCpuThread(self._hand_to_pool)
 
-    def execute(self, context_id: int, roots: Sequence[Tensor], retain_graph: bool) -> None:
+    def execute(
+        self,
+        context_id: int,
+        roots: Sequence[Tensor],
+        retain_graph: bool,
+        *,
+        is_auto: bool = False,
+    ) -> None:
         """Run a pass from roots and wait for all workers; gradients are left in their contexts.
 
         Raises  ContextError without such a context; what failed first, and on which worker
@@ -66,7 +81,7 @@ class DistEngine:
         edges, gradients = validate_roots(roots)
         root = GraphRoot(edges, gradients, next_sequence_number())
         pass_id = get_instance().new_autograd_message_id()
-        task = self._prepare(context, root, retain_graph, pass_id)
+        task = self._prepare(context, root, retain_graph, pass_id, is_auto=is_auto)
         if task is None:
             raise ContextError(
                 "Cannot set GraphTask multiple times for the same autograd context: a backward "
@@ -82,13 +97,19 @@ class DistEngine:
             self._finish(context, task, done)
 
         task.future.add_done_callback(end)
-        outbox = self._work(context, task, [root], increment=True)
+        outbox = Outbox(context, retain_graph)
+        self._tell_unused(context, task, outbox)
+        self._work(task, [root], outbox, increment=True)
+        begun: list[Future[Any]] = []
         try:
             while (asked := outbox.send_in_person()) is not None:
-                outbox = self._take_answer(context, task, done, *asked)
+                self._take_answer(context, task, done, outbox, begun, *asked)
             if not done.done():
-                wait_for_pass(context, lambda timeout_s: is_over(done, timeout_s))
+                wait_for_pass(context, partial(is_over, done), begun)
             done.value()
+            for other in begun:
+                wait_for_pass(context, partial(is_over, other))
+                other.value()
         except BaseException as error:
             if not task.future.done():
                 task.set_exception(error)
@@ -100,33 +121,46 @@ class DistEngine:
         context: DistAutogradContext,
         task: GraphTask,
         done: Future[None],
+        outbox: Outbox,
+        begun: list[Future[Any]],
         parcel: Parcel,
         asked: LaneCall,
-    ) -> Outbox:
+    ) -> None:
         """Wait for the answer to gradients, and go on with those that it brings."""
-        outbox = Outbox(context, task.keep_graph)
         try:
-            wait_for_pass(context, lambda timeout_s: _has_answer(asked, done, timeout_s))
+            wait_for_pass(context, partial(_has_answer, asked, done), begun)
         except BaseException:
             asked.give_up()
             raise
         if done.done():
             asked.give_up()
-            return outbox
+            return
         try:
             reply = asked.result()
         except Exception as error:
             # The callee's, or its loss. It ends the pass, and whoever waits for that raises it.
             parcel.sent.try_complete(error=error)
-            return outbox
+            return
         if MESSAGES in reply.metadata and context.graph_task() is task:
             came = unpack(reply.tensors, reply.metadata[MESSAGES])
             fresh = parcel.worker_id != get_instance().worker_id
             starts = [self._arrive(context, gradients, fresh=fresh) for gradients in came]
-            outbox = self._work(context, task, starts, increment=False)
+            self._work(task, starts, outbox, increment=False)
         # Only now: until here the pass could not look finished.
         parcel.sent.try_complete(None)
-        return outbox
+
+    def _tell_unused(
+        self, context: DistAutogradContext, task: DistGraphTask, outbox: Outbox
+    ) -> None:
+        """Say of what came here, and leads to nothing that the pass runs, that it is unused.
+
+        See Note [Results that nobody uses].
+        """
+        if not context.is_auto:
+            return
+        for receive in context._recv_functions().values():
+            if receive not in task.nodes_in_graph:
+                outbox.add(receive.from_worker_id, Gradients(receive.message_id, None))
 
     def execute_send_functions_async(
         self,
@@ -138,6 +172,7 @@ class DistEngine:
         fresh: bool,
         sender: int = NOBODY,
         in_person: bool = False,
+        is_auto: bool = False,
     ) -> tuple[Future[None], Parcel | None]:
         """Go on from sends whose gradients came; the Future is done when all that follows is.
 
@@ -150,15 +185,20 @@ class DistEngine:
         for gradients in came:
             context.retrieve_send_function(gradients.message_id)
         root = GraphRoot((), (), next_sequence_number())
-        mine = self._prepare(context, root, retain_graph, pass_id, sender)
+        mine = self._prepare(context, root, retain_graph, pass_id, sender, is_auto=is_auto)
         task = mine or context.graph_task()
         if task is None or context.pass_id != pass_id:
             raise ContextReleasedError(f"a backward pass of context {context.id} has ended here")
         done: Future[None] = Future()
+        outbox = Outbox(context, task.keep_graph)
         if mine is not None:
+            self._tell_unused(context, mine, outbox)
             mine.future.add_done_callback(lambda _: self._finish(context, mine, done))
+            if not mine.outstanding:
+                # Nothing was sent from here, so nothing will run.
+                mine.mark_completed_and_post_process()
         starts = [self._arrive(context, gradients, fresh=fresh) for gradients in came]
-        outbox = self._work(context, task, starts, increment=False)
+        self._work(task, starts, outbox, increment=False)
         parcel = outbox.parcels.pop(sender, None) if in_person else None
         outbox.flush()
         if mine is None:
@@ -175,7 +215,10 @@ class DistEngine:
         self, context: DistAutogradContext, gradients: Gradients, *, fresh: bool
     ) -> SendRpcBackward:
         function = context.retrieve_send_function(gradients.message_id)
-        function.set_grads(tuple(gradients.tensors), fresh)
+        if gradients.tensors is None:
+            function.set_unused()
+        else:
+            function.set_grads(tuple(gradients.tensors), fresh)
         context.note_arrival(gradients.message_id)
         return function
 
@@ -186,6 +229,8 @@ class DistEngine:
         retain_graph: bool,
         pass_id: int,
         requester: int = NOBODY,
+        *,
+        is_auto: bool,
     ) -> DistGraphTask | None:
         """Set a pass up in the context and return its task, None if one is under way."""
         with self._lock:
@@ -196,32 +241,26 @@ class DistEngine:
             task.streams = local_engine().device_threads.streams_of(task.nodes_in_graph)
             if task.streams:
                 task.other_streams = before_pass(task.streams, task.nodes_in_graph)
-            context.set_graph_task(task, pass_id, requester)
+            context.set_graph_task(task, pass_id, requester, is_auto)
             self._initialized.add(context.id)
         if task.streams:
             self.global_cpu_thread.start()
         return task
 
     def _work(
-        self,
-        context: DistAutogradContext,
-        task: GraphTask,
-        starts: Sequence[Node],
-        *,
-        increment: bool,
-    ) -> Outbox:
+        self, task: GraphTask, starts: Sequence[Node], outbox: Outbox, *, increment: bool
+    ) -> None:
         """Run Nodes, and all CPU Nodes that become ready through them, on this thread.
 
         Several threads may do so for one pass: each has a queue of its own, so none waits for
-        another's work. Returns what is to be sent. See Note [Gradients that wait a little].
+        another's work. The outbox keeps what is to be sent. See Note [Gradients that wait a
+        little].
         """
         queue = ReadyQueue()
         for node in starts:
             item = NodeTask(task, node, InputBuffer(0))
             queue.push(item, increment_outstanding=increment)
-        outbox = Outbox(context, task.keep_graph)
         self._empty(queue, outbox)
-        return outbox
 
     def _empty(self, queue: ReadyQueue, outbox: Outbox) -> None:
         engine = local_engine()
@@ -333,41 +372,6 @@ def _on_node(error: BaseException) -> BaseException:
         named = GraphError(f"Error on Node {worker_id}: {type(error).__name__}: {text}")
     named.__cause__ = error
     return named
-
-
-def validate_roots(roots: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
-    """Return the edges and first gradients of a pass.
-
-    Raises  GraphError for roots that are none, no scalars, or made by no recorded op
-    """
-    if not roots:
-        raise GraphError("No tensors provided for gradient computation.")
-    edges, gradients = [], []
-    for i, root in enumerate(roots):
-        if not isinstance(root, Tensor):
-            raise TypeError(f"roots[{i}] is {type(root).__name__}; expected a Tensor")
-        layout = root.layout
-        if root.edge is None:
-            raise GraphError(
-                f"requires_grad not set on root: roots[{i}] of shape {layout.shape} was made by no "
-                "recorded op"
-            )
-        name = f"roots[{i}]" if root.edge.is_accumulate else root.edge.name()
-        if layout.numel != 1:
-            raise GraphError(
-                f"{name} is not a scalar, all roots need to be scalar: it has shape "
-                f"{layout.shape}; reduce it first, for instance with .sum()"
-            )
-        if root.edge.is_accumulate:
-            raise GraphError(
-                f"{name} does not have a valid gradient function. It is a leaf, made by no op: "
-                "nothing leads back from it"
-            )
-        ones = np.ones(layout.shape, layout.dtype.numpy)
-        array = backend_of(layout.device.type).from_numpy(ones, layout.device.index)
-        edges.append(root.edge)
-        gradients.append(wrap(array, layout_of(array, layout.device)))
-    return tuple(edges), tuple(gradients)
 
 
 _engine = DistEngine()

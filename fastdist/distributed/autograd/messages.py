@@ -13,7 +13,7 @@ from .abort import handle_abort
 from .container import get_instance
 from .engine import dist_engine
 from .message_autograd import AutogradInterceptor
-from .outbox import IN_PERSON, MESSAGES, unpack
+from .outbox import AUTO, IN_PERSON, MESSAGES, unpack
 from .rref_backward import handle_rref_backward, rref_backward
 from .stall import handle_progress
 from .tangent_store import TangentInterceptor, handle_level_end, tangent_store
@@ -38,6 +38,7 @@ def handle_gradients(envelope: Envelope) -> Reply | Future[None]:
         fresh=envelope.peer != get_instance().worker_id,
         sender=envelope.peer,
         in_person=IN_PERSON in words,
+        is_auto=bool(words[AUTO]),
     )
     if parcel is not None:
         done.value()  # it is over: what failed is raised where the gradients came from

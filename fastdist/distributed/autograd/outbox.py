@@ -32,13 +32,16 @@ LIGHT = 1 << 14  # elements
 # Names in a message's metadata: pairs of an autograd message id and how many tensors answer it.
 MESSAGES = "messages"
 IN_PERSON = "in_person"
+AUTO = "auto"
+# Instead of how many.
+UNUSED = -1
 
 
 class Gradients(NamedTuple):
-    """The gradients of the tensors of one message."""
+    """The gradients of the tensors of one message; None where nothing follows from any of them."""
 
     message_id: int
-    tensors: Sequence[Tensor]
+    tensors: Sequence[Tensor] | None
 
 
 class Context(Protocol):
@@ -48,6 +51,7 @@ class Context(Protocol):
     pass_id: int
 
     requester: int
+    is_auto: bool
 
     def add_outstanding_rpc(self, future: Future[Any], *, wait: bool) -> None:
         """Remember a parcel whose error ends the pass, and that it may wait for."""
@@ -68,11 +72,15 @@ class Parcel:
 
     def tensors(self) -> list[Tensor]:
         """Return all tensors, one message after the other."""
-        return [tensor for gradients in self.gradients for tensor in gradients.tensors]
+        return [tensor for gradients in self.gradients for tensor in gradients.tensors or ()]
 
     def numbers(self) -> list[Value]:
         """Return what tells the other side which tensors belong to which message."""
-        return [n for g in self.gradients for n in (g.message_id, len(g.tensors))]
+        return [
+            number
+            for message_id, tensors in self.gradients
+            for number in (message_id, UNUSED if tensors is None else len(tensors))
+        ]
 
     def look(self, answered: Future[Any]) -> None:
         """Take the end of the message that carried this."""
@@ -153,6 +161,7 @@ class Outbox:
             "context_id": self.context.id,
             "pass_id": self.context.pass_id,
             "retain_graph": self._retain_graph,
+            AUTO: self.context.is_auto,
             MESSAGES: parcel.numbers(),
         }
 
@@ -164,6 +173,9 @@ def unpack(tensors: Sequence[Tensor], numbers: Value) -> list[Gradients]:
     for message_id, count in zip(numbers[::2], numbers[1::2], strict=True):
         assert isinstance(message_id, int)
         assert isinstance(count, int)
+        if count == UNUSED:
+            found.append(Gradients(message_id, None))
+            continue
         found.append(Gradients(message_id, tensors[at : at + count]))
         at += count
     return found

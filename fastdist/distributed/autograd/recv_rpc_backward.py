@@ -64,10 +64,18 @@ class RecvRpcBackward(Node):
                 "cleaned up by a different thread due to an error before RecvRpcBackward had a "
                 "chance to run"
             )
+        came = g if g.__class__ is tuple else (g,)
+        if context.is_auto and all(grad is None for grad in came):
+            self._send(context, None, keep)
+            return ()
         grads = [
             _zeros(layout) if grad is None else _on_host(grad)
-            for grad, layout in zip(g if g.__class__ is tuple else (g,), self.layout, strict=True)
+            for grad, layout in zip(came, self.layout, strict=True)
         ]
+        self._send(context, grads, keep)
+        return ()
+
+    def _send(self, context: Context, grads: list[Tensor] | None, keep: bool) -> None:
         outbox = current_outbox()
         sent = Gradients(self.message_id, grads)
         if outbox is not None:
@@ -76,7 +84,6 @@ class RecvRpcBackward(Node):
             outbox = Outbox(context, keep)
             outbox.add(self.from_worker_id, sent)
             outbox.flush()
-        return ()
 
     def name(self) -> str:
         """Return the name that PyTorch shows."""

@@ -53,4 +53,4 @@ def _run(rref: RRef[Any], context_id: int, retain_graph: bool) -> None:
     if context_id == INVALID_CONTEXT_ID:
         local_backward([root], retain_graph=retain_graph)
     else:
-        dist_engine().execute(context_id, [root], retain_graph)
+        dist_engine().execute(context_id, [root], retain_graph, is_auto=True)

@@ -19,7 +19,7 @@ class SendRpcBackward(Node):
     Source  PyTorch, torch/csrc/distributed/autograd/functions/sendrpc_backward.cpp
     """
 
-    __slots__ = ("_grads", "_is_fresh")
+    __slots__ = ("_grads", "_is_fresh", "_is_unused")
 
     num_outputs = 0
 
@@ -29,6 +29,7 @@ class SendRpcBackward(Node):
         self.hooks = None
         self.layout = layouts
         self._is_fresh = False
+        self._is_unused = False
         self._grads: tuple[Tensor | None, ...] = ()
 
     def set_grads(self, grads: tuple[Tensor | None, ...], fresh: bool = False) -> None:
@@ -36,6 +37,10 @@ class SendRpcBackward(Node):
         assert len(grads) == len(self.edges), "a gradient message must answer every tensor sent"
         self._grads = tuple([_on_device_of(layout, g) for layout, g in zip(self.layout, grads)])
         self._is_fresh = fresh
+
+    def set_unused(self) -> None:
+        """Take the word that nothing follows from what was sent: it has no gradients."""
+        self._is_unused = True
 
     @property
     def fresh(self) -> bool:  # type: ignore[override]
@@ -48,10 +53,13 @@ class SendRpcBackward(Node):
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients as raw arrays; all must have come."""
-        return tuple([grad.array for grad in self.apply_recorded(g, keep)])
+        return tuple([None if t is None else t.array for t in self.apply_recorded(g, keep)])
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients; all must have come."""
+        if self._is_unused:
+            self._is_unused = False
+            return (None,) * len(self.edges)
         grads, self._grads = self._grads, ()
         assert len(grads) == len(self.edges), "a send ran before its gradients came"
         assert all(grad is not None for grad in grads), "a send was given an undefined gradient"

@@ -14,6 +14,7 @@ from ..rpc.interceptors import Envelope
 from ..rpc.message_types import MessageType
 from .container import get_instance
 from .context import DistAutogradContext
+from .outbox import AUTO, MESSAGES
 
 # Note [A pass that cannot end]
 # In the fast mode every send of a context must get a gradient. A result that nobody used gets none,
@@ -24,14 +25,28 @@ from .context import DistAutogradContext
 # received as sent, mean that nothing will happen any more.
 
 _ANSWER_WITHIN_S = 10.0
+# A pass of the auto mode that takes longer than this may be waiting for a worker that hears
+# nothing. Asking costs a message to each worker, once.
+QUIET_S = 0.25
 
 
-def wait_for_pass(context: DistAutogradContext, wait: Callable[[float | None], bool]) -> None:
+def wait_for_pass(
+    context: DistAutogradContext,
+    wait: Callable[[float | None], bool],
+    begun: list[Future[Any]] | None = None,
+) -> None:
     """Wait until wait(timeout in seconds) says that it has seen an end, or the pass is at rest.
+
+    In the auto mode workers that have heard nothing for a while are asked to begin, once a pass;
+    `begun` takes their answers.
 
     Raises  GraphError naming the sends that no gradient reached, if the pass has come to rest
     """
     timeout_s = get_current_agent().get_rpc_timeout() if is_current_agent_set() else 0.0
+    if context.is_auto and begun is not None and not begun:
+        if wait(QUIET_S):
+            return
+        begun += _let_all_begin(get_current_agent(), context)
     before: Any = None
     while not wait(timeout_s if timeout_s > 0 else None):
         found = _ask_round(get_current_agent(), context)
@@ -50,6 +65,10 @@ def is_over(done: Future[None], timeout_s: float | None) -> bool:
     return True
 
 
+# Of a worker that has no such context. It has no part in the pass, as if that were over.
+_NOTHING: dict[str, Value] = {"running": 0, "sent": 0, "received": 0, "begun": True}
+
+
 def handle_progress(envelope: Envelope) -> Reply:
     """Tell the root of a stalled pass how it stands here."""
     context_id = envelope.metadata["context_id"]
@@ -58,9 +77,23 @@ def handle_progress(envelope: Envelope) -> Reply:
     assert isinstance(pass_id, int)
     context = get_instance().find_context(context_id)
     if context is None:
-        return Reply([], {"running": 0, "sent": 0, "received": 0, "waiting": [], "workers": []})
+        return Reply([], {**_NOTHING, "waiting": [], "workers": []})
     workers: list[Value] = [*sorted(context._known_worker_ids())]
     return Reply([], {**context.progress(pass_id), "workers": workers})
+
+
+def _let_all_begin(agent: RpcAgent, context: DistAutogradContext) -> list[Future[Any]]:
+    found = _ask_round(agent, context) or {}
+    words: dict[str, Value] = {
+        "context_id": context.id,
+        "pass_id": context.pass_id,
+        "retain_graph": context.keeps_graph(),
+        AUTO: True,
+        MESSAGES: [],
+    }
+    kind = MessageType.BACKWARD_AUTOGRAD_REQ
+    asleep = [worker_id for worker_id, answer in found.items() if not answer["begun"]]
+    return [agent.send(worker_id, kind, (), words) for worker_id in asleep]
 
 
 def _ask_round(agent: RpcAgent, context: DistAutogradContext) -> dict[int, dict[str, Any]] | None:

@@ -1,68 +1,23 @@
-"""The claim: one worker's part of a pass behaves as PyTorch's distributed engine."""
+"""The claim: roots, tasks and gradients are as in PyTorch's distributed engine."""
 
 from __future__ import annotations
 
 import gc
-import logging
-import subprocess
-import sys
-import threading
 from typing import Any
 
-import numpy as np
 import pytest
 
 import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
-from fastdist.backends.backend import backend_of
-from fastdist.core.errors import ContextError, ContextReleasedError, GraphError
-from fastdist.core.future import Future
+from fastdist.core.errors import GraphError
 from fastdist.distributed.autograd.context import DistAutogradContext
-from fastdist.distributed.autograd.dependencies import compute_dependencies
 from fastdist.distributed.autograd.engine import dist_engine
-from fastdist.distributed.autograd.global_cpu_thread import GlobalCpuThread
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
-from fastdist.distributed.autograd.outbox import Gradients
-from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
-from fastdist.distributed.autograd.send_rpc_backward import SendRpcBackward
-from fastdist.distributed.rpc.message_types import MessageType
 from fastdist.engine.execution_order import current_graph_task_execution_order
-from fastdist.engine.graph_task import GraphRoot, GraphTask
-from fastdist.engine.input_buffer import InputBuffer
-from fastdist.engine.ready_queue import NodeTask, ReadyQueue
 from fastdist.graph.accumulate_grad import accumulator_of
-from fastdist.graph.node import Node, next_sequence_number
 from tests.distributed.autograd.fake_agent import FakeAgent
-
-
-def leaf(*values: float) -> Tensor:
-    return fastdist.tensor(values or (1.0, 2.0), dtype=fastdist.float64, requires_grad=True)
-
-
-def task_of(context: DistAutogradContext, *roots: Tensor, retain: bool = False) -> GraphTask:
-    root = GraphRoot(tuple([root.edge for root in roots]), (), next_sequence_number())
-    return compute_dependencies(context, root, retain, dist_engine().global_cpu_thread.queue)
-
-
-class End(Node):
-    """A Node at which a graph ends, and that is neither a leaf nor a receive."""
-
-    def __init__(self, layout: Any) -> None:
-        self.seq, self.edges, self.hooks, self.layout = next_sequence_number(), (), None, layout
-
-
-class OnlyFirst(fastdist.autograd.Function):
-    """Gives no gradient to its second input."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        return x * 2
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
-        return g * 2, None
-
+from tests.distributed.autograd.tasks import End, OnlyFirst, leaf, task_of
 
 # ---- roots --------------------------------------------------------------------------------------
 
@@ -111,7 +66,7 @@ def test_a_root_that_is_no_tensor_is_an_error(agent: FakeAgent) -> None:
 
 
 def test_an_unknown_mode_is_an_error(agent: FakeAgent) -> None:
-    with da.context() as context_id, pytest.raises(ValueError, match=r"known: fast"):
+    with da.context() as context_id, pytest.raises(ValueError, match=r"known: auto, fast"):
         da.backward(context_id, [leaf().sum()], mode="quick")
 
 
@@ -249,249 +204,3 @@ def test_the_gradient_of_a_leaf_whose_handle_is_gone_is_still_there(agent: FakeA
         da.backward(context_id, [loss])
         ((found, grad),) = da.get_gradients(context_id).items()
     assert found.tolist() == [1.0, 2.0] and grad.tolist() == [3.0, 3.0]
-
-
-# ---- passes -------------------------------------------------------------------------------------
-
-
-@pytest.mark.seed("E24")
-def test_an_error_puts_the_threads_state_back(agent: FakeAgent) -> None:
-    y = leaf() * 2
-    y.register_hook(lambda grad: 1 / 0)
-    with da.context() as context_id:
-        with pytest.raises(ZeroDivisionError, match=r"^Error on Node 3: division by zero"):
-            da.backward(context_id, [y.sum()])
-        assert da.current_context_id() == context_id and fastdist.is_grad_enabled()
-
-
-class NeedsTwo(Exception):
-    """An exception that cannot be made from a text alone."""
-
-    def __init__(self, first: str, second: str) -> None:
-        super().__init__(f"{first} and {second}")
-
-
-@pytest.mark.seed("E28")
-def test_an_error_of_any_class_gets_its_worker_into_its_text(agent: FakeAgent) -> None:
-    def hook(grad: Tensor) -> None:
-        raise NeedsTwo("one", "two")
-
-    y = leaf() * 2
-    y.register_hook(hook)
-    with (
-        da.context() as context_id,
-        pytest.raises(GraphError, match=r"^Error on Node 3: NeedsTwo: one and two") as caught,
-    ):
-        da.backward(context_id, [y.sum()])
-    assert isinstance(caught.value.__cause__, NeedsTwo)
-
-
-@pytest.mark.seed("E25")
-def test_a_node_of_a_pass_that_is_over_is_skipped_and_logged(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    node = leaf().sum().grad_fn
-    item = NodeTask(task_of(DistAutogradContext(1), leaf().sum()), node, InputBuffer(1))
-    gc.collect()
-    dist_engine().execute_until_empty(item)
-    expected = f"GraphTask has expired for NodeTask: {node.name()}, skipping execution."
-    assert expected in caplog.text
-
-
-@pytest.mark.seed("E27")
-def test_a_pass_does_not_wait_for_messages_of_an_earlier_one(agent: FakeAgent) -> None:
-    with da.context() as context_id:
-        da._current_context().add_outstanding_rpc(Future())
-        da.backward(context_id, [leaf().sum()])
-
-
-@pytest.mark.seed("E30")
-def test_gradients_for_an_unknown_send_are_an_error(agent: FakeAgent) -> None:
-    expected = r"^Could not find send function for autograd message id: 77"
-    with pytest.raises(ContextError, match=expected):
-        dist_engine().execute_send_functions_async(
-            DistAutogradContext(1), [Gradients(77, ())], False, pass_id=1, fresh=False
-        )
-
-
-@pytest.mark.seed("E31", "E35")
-def test_a_late_message_cannot_begin_a_pass_that_has_ended(agent: FakeAgent) -> None:
-    context = DistAutogradContext(1)
-    x = leaf()
-    add_send_rpc_backward(context, 5, [x])
-    ones = (fastdist.ones(2, dtype=fastdist.float64),)
-
-    def go(pass_id: int) -> Future[None]:
-        done, parcel = dist_engine().execute_send_functions_async(
-            context, [Gradients(5, ones)], True, pass_id=pass_id, fresh=False
-        )
-        assert parcel is None
-        return done
-
-    go(1).wait(5)
-    with pytest.raises(ContextReleasedError, match="has ended here"):
-        go(1)
-    go(2).wait(5)
-    assert context.gradients()[x].tolist() == [2.0, 2.0]
-
-
-@pytest.mark.seed("E33")
-def test_a_pass_needs_its_context(agent: FakeAgent) -> None:
-    with pytest.raises(ContextError, match=r"^Could not find autograd context with id: 1"):
-        da.backward(1, [leaf().sum()])
-    assert dist_engine().number_of_passes() == 0
-
-
-@pytest.mark.seed("E36")
-def test_a_receive_whose_context_is_gone_says_so(agent: FakeAgent) -> None:
-    context = DistAutogradContext(1)
-    x = leaf()
-    function = RecvRpcBackward(context, 5, 1, (x.layout,))
-    del context
-    with pytest.raises(ContextReleasedError, match=r"^Autograd context no longer valid! This"):
-        function.apply_recorded(x, False)
-
-
-@pytest.mark.seed("E36", "E40", "U5")
-@pytest.mark.parametrize("retain", [False, True])
-def test_a_receive_sends_gradients_to_who_sent_the_tensors(agent: FakeAgent, retain: bool) -> None:
-    context, x, y = DistAutogradContext(1), leaf(), leaf()
-    function = RecvRpcBackward(context, 5, 2, (x.layout, y.layout))
-    function.apply((None, np.array([1.0, 2.0])), retain)
-    words = {"context_id": 1, "pass_id": -1, "retain_graph": retain, "messages": [5, 2]}
-    assert agent.sent == [(2, MessageType.BACKWARD_AUTOGRAD_REQ, words, 0)]
-    assert [g.tolist() for g in agent.tensors[0]] == [[0.0, 0.0], [1.0, 2.0]]
-
-
-@pytest.mark.seed("E37")
-def test_a_send_takes_no_inputs_and_hands_over_what_it_was_given() -> None:
-    x = leaf()
-    function = SendRpcBackward((x.edge,), (x.layout,))
-    grad = fastdist.ones(2, dtype=fastdist.float64)
-    function.set_grads((grad,))
-    assert function.num_outputs == 0 and function.grads() == (grad,)
-    assert function.apply_recorded((), False) == (grad,)
-    with pytest.raises(AssertionError, match="before its gradients came"):
-        function.apply((), False)
-
-
-@pytest.mark.seed("E37")
-def test_a_send_refuses_undefined_gradients() -> None:
-    x = leaf()
-    function = SendRpcBackward((x.edge,), (x.layout,))
-    function.set_grads((None,))
-    with pytest.raises(AssertionError, match="undefined gradient"):
-        function.apply((), False)
-
-
-@pytest.mark.seed("E38", "E39")
-def test_the_first_error_of_a_message_ends_the_pass_and_later_ones_are_logged(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    context = DistAutogradContext(1)
-    task = task_of(context, leaf().sum())
-    context.set_graph_task(task)
-    first: Future[Any] = Future()
-    second: Future[Any] = Future()
-    context.add_outstanding_rpc(first)
-    context.add_outstanding_rpc(second)
-    waiting = context.clear_and_wait_for_outstanding_rpcs_async()
-    second.set_exception(RuntimeError("one"))
-    first.set_exception(RuntimeError("two"))
-    assert task.has_error and str(task.future.exception()) == "one"
-    assert str(waiting.exception()) == "one"
-    assert "ignoring a later error of context 1: two" in caplog.text
-
-
-# ---- devices ------------------------------------------------------------------------------------
-
-
-def threads_of_a_pass(context_id: int, x: Tensor) -> list[str]:
-    names: list[str] = []
-
-    def note(grad: Tensor) -> None:
-        names.append(threading.current_thread().name)
-
-    on_cpu = x * 2
-    on_sim = on_cpu.to("sim:0") * 3
-    back = on_sim.to("cpu") * 4
-    for tensor in (back, on_sim, on_cpu):
-        tensor.register_hook(note)
-    da.backward(context_id, [back.sum()])
-    return names
-
-
-@pytest.mark.seed("E2", "E3", "E4")
-def test_what_a_device_hands_back_goes_through_the_one_cpu_thread(agent: FakeAgent) -> None:
-    x = leaf()
-    with da.context() as context_id:
-        names = threads_of_a_pass(context_id, x)
-        assert da.get_gradients(context_id)[x].tolist() == [24.0, 24.0]
-    here = threading.current_thread().name
-    # The fake agent has no pool: the thread runs what it could not hand on.
-    assert names == [here, "fastdist-engine-sim:0", "fastdist-cpu-continuations"]
-
-
-@pytest.mark.seed("E16")
-def test_nodes_of_a_device_run_on_the_streams_of_the_calling_thread(agent: FakeAgent) -> None:
-    sim = backend_of("sim")
-    stream, seen = sim.stream(0), []
-    with da.context() as context_id, stream:
-        y = leaf().to("sim:0") * 2
-        y.register_hook(lambda grad: seen.append(sim.current_stream(0)))
-        da.backward(context_id, [y.sum()])
-        stream.synchronize()
-    assert seen == [stream]
-
-
-@pytest.mark.seed("E3", "E5")
-def test_the_cpu_thread_ends_when_told_and_can_begin_again(agent: FakeAgent) -> None:
-    thread = dist_engine().global_cpu_thread
-    for _ in range(2):
-        thread.start()
-        names = [t.name for t in threading.enumerate()]
-        assert names.count("fastdist-cpu-continuations") == 1
-        thread.stop()
-        assert "fastdist-cpu-continuations" not in [t.name for t in threading.enumerate()]
-
-
-@pytest.mark.seed("E3")
-def test_the_cpu_thread_skips_what_has_expired(caplog: pytest.LogCaptureFixture) -> None:
-    ran = threading.Event()
-    thread = GlobalCpuThread(lambda item: ran.set())
-    task = task_of(DistAutogradContext(1), leaf().sum())
-    expired = NodeTask(task_of(DistAutogradContext(2), leaf().sum()), None, None)
-    gc.collect()
-    thread.queue.push(expired, increment_outstanding=False)
-    thread.queue.push(NodeTask(task, leaf().sum().grad_fn, InputBuffer(1)))
-    thread.start()
-    assert ran.wait(5)
-    thread.stop()
-    assert "GraphTask has expired for NodeTask" in caplog.text
-
-
-@pytest.mark.seed("E5")
-def test_an_idle_engine_does_not_keep_the_interpreter() -> None:
-    program = (
-        "import fastdist.distributed.autograd as da\n"
-        "from fastdist.distributed.autograd.engine import dist_engine\n"
-        "da._init(1)\n"
-        "dist_engine().global_cpu_thread.start()\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=20)
-
-
-@pytest.mark.seed("E23")
-def test_each_call_of_the_loop_has_a_queue_of_its_own(
-    agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[ReadyQueue] = []
-    monkeypatch.setattr(
-        "fastdist.distributed.autograd.engine.ReadyQueue",
-        lambda: made.append(ReadyQueue()) or made[-1],
-    )
-    with da.context() as context_id:
-        for _ in range(2):
-            da.backward(context_id, [leaf().sum()])
-    assert len({id(queue) for queue in made}) == 2

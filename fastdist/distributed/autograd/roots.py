@@ -1,0 +1,47 @@
+"""What a distributed pass may begin at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...backends.backend import backend_of
+from ...core.errors import GraphError
+from ...tensor.tensor import Tensor, layout_of, wrap
+
+
+def validate_roots(roots: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
+    """Return the edges and first gradients of a pass.
+
+    Raises  GraphError for roots that are none, no scalars, or made by no recorded op
+    """
+    if not roots:
+        raise GraphError("No tensors provided for gradient computation.")
+    edges, gradients = [], []
+    for i, root in enumerate(roots):
+        if not isinstance(root, Tensor):
+            raise TypeError(f"roots[{i}] is {type(root).__name__}; expected a Tensor")
+        layout = root.layout
+        if root.edge is None:
+            raise GraphError(
+                f"requires_grad not set on root: roots[{i}] of shape {layout.shape} was made by no "
+                "recorded op"
+            )
+        name = f"roots[{i}]" if root.edge.is_accumulate else root.edge.name()
+        if layout.numel != 1:
+            raise GraphError(
+                f"{name} is not a scalar, all roots need to be scalar: it has shape "
+                f"{layout.shape}; reduce it first, for instance with .sum()"
+            )
+        if root.edge.is_accumulate:
+            raise GraphError(
+                f"{name} does not have a valid gradient function. It is a leaf, made by no op: "
+                "nothing leads back from it"
+            )
+        ones = np.ones(layout.shape, layout.dtype.numpy)
+        array = backend_of(layout.device.type).from_numpy(ones, layout.device.index)
+        edges.append(root.edge)
+        gradients.append(wrap(array, layout_of(array, layout.device)))
+    return tuple(edges), tuple(gradients)

@@ -1,0 +1,182 @@
+"""The claim: hooks, errors and waits of a pass over three workers are those of one process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import fastdist
+import fastdist.distributed.autograd as da
+from fastdist import Tensor
+from fastdist.core.errors import ContextError
+from fastdist.distributed import rpc
+from tests.distributed.autograd.on_worker import on_worker, outside
+from tests.distributed.autograd.programs import (
+    NOTHING,
+    _seen,
+    _weight,
+    clear_seen,
+    close,
+    close_gate,
+    fail,
+    init,
+    leaf,
+    leave,
+    mix_along,
+    mix_at,
+    nothing,
+    open_gate,
+    three_workers,
+    wait_at_gate,
+    wait_for_no_context,
+    weight_gradient,
+    what_was_seen,
+    with_hook,
+)
+from tests.distributed.workers import Group
+
+# Workers find these by their names in this file.
+__all__ = ["init", "leave"]
+
+
+@pytest.fixture(scope="module")
+def group() -> Iterator[Group]:
+    with three_workers(__file__) as group:
+        yield group
+
+
+@pytest.fixture(autouse=True)
+def workers_hold_nothing(group: Group) -> Iterator[None]:
+    yield
+    assert group.run_all(wait_for_no_context) == [NOTHING] * 3
+
+
+def note_and_double(grad: Tensor) -> Tensor:
+    _seen.append("hook")
+    return grad * 2
+
+
+def weight_with_hooks(x: Tensor) -> Tensor:
+    _seen.clear()
+    weight = _weight["w"] = leaf(5)
+    weight.register_hook(note_and_double)
+    accumulator = fastdist.autograd.graph.get_gradient_edge(weight).node
+    accumulator.register_prehook(lambda grads: _seen.append("pre"))
+    accumulator.register_hook(lambda inputs, grads: _seen.append(f"post {len(inputs)}"))
+    return x * weight
+
+
+@pytest.mark.seed("E18")
+@on_worker(0)
+def test_hooks_of_a_remote_leaf_run_in_order_and_may_change_the_gradient() -> None:
+    x = leaf(1)
+    with da.context() as context_id:
+        z = rpc.rpc_sync("w1", weight_with_hooks, (x,))
+        da.backward(context_id, [z.sum()])
+        assert close(outside(rpc.rpc_sync, "w1", weight_gradient, (context_id,)), x * 2)
+    assert rpc.rpc_sync("w1", what_was_seen) == ["hook", "pre", "post 0"]
+
+
+@pytest.mark.seed("E24", "E28", "E33", "E34")
+@pytest.mark.parametrize("way", [(), ("w1",), ("w1", "w2")])
+@on_worker(0)
+def test_an_error_in_a_backward_says_on_which_node_and_leaves_no_pass(way: tuple[str, ...]) -> None:
+    a = leaf(1)
+    node = int(way[-1][1]) if way else 0
+    with da.context() as context_id:
+        function, args = with_hook, (a * 1, fail)
+        for to in reversed(way):
+            args, function = (to, function, args), rpc.rpc_sync
+        z = function(*args)
+        expected = f"^Error on Node {node}: Simulate error on backward pass"
+        with pytest.raises(RuntimeError, match=expected):
+            da.backward(context_id, [z.sum()])
+        assert da._get_debug_info()["num_current_backward_passes"] == 0
+        assert da.get_gradients(context_id) == {}
+
+
+@pytest.mark.seed("E35", "E38")
+@on_worker(0)
+def test_a_context_can_run_another_pass_after_one_that_failed() -> None:
+    a, b = leaf(1), leaf(2)
+    with da.context() as context_id:
+        z = mix_at(a, b, "w1", "w2")
+        hook = z.register_hook(fail)
+        with pytest.raises(RuntimeError, match=r"^Error on Node 0"):
+            da.backward(context_id, [z.sum()], retain_graph=True)
+        hook.remove()
+        da.backward(context_id, [z.sum()])
+        found = da.get_gradients(context_id)
+    mix_along(a, b, 2).sum().backward()
+    assert close(found[a], a.grad) and close(found[b], b.grad)
+
+
+@pytest.mark.seed("E39", "E38")
+@on_worker(0)
+def test_of_two_workers_that_fail_one_error_comes() -> None:
+    a = leaf(1)
+    with da.context() as context_id:
+        y, z = (rpc.rpc_sync(to, with_hook, (a, fail)) for to in ("w1", "w2"))
+        with pytest.raises(RuntimeError, match=r"^Error on Node [12]: Simulate error"):
+            da.backward(context_id, [(y + z).sum()])
+
+
+@pytest.mark.seed("E22")
+@on_worker(0)
+def test_a_context_runs_one_pass_at_a_time() -> None:
+    rpc.rpc_sync("w1", close_gate)
+    a = leaf(1)
+    with da.context() as context_id:
+        z = rpc.rpc_sync("w1", with_hook, (a, wait_at_gate))
+        first = threading.Thread(target=da.backward, args=(context_id, [z.sum()]))
+        first.start()
+        while da._get_debug_info()["num_current_backward_passes"] == 0:
+            outside(rpc.rpc_sync, "w1", nothing)
+        with pytest.raises(
+            ContextError,
+            match=r"^Cannot set GraphTask multiple times for the same autograd context",
+        ):
+            da.backward(context_id, [a.sum() * 1])
+        outside(rpc.rpc_sync, "w1", open_gate)
+        first.join(20)
+        assert not first.is_alive() and (da.get_gradients(context_id)[a].numpy() == 2).all()
+
+
+@pytest.mark.seed("E43")
+@on_worker(0)
+def test_other_threads_run_while_backward_waits() -> None:
+    rpc.rpc_sync("w1", close_gate)
+    a, counted, over = leaf(1), [0], threading.Event()
+
+    def count() -> None:
+        while counted[0] < 1000:
+            counted[0] += 1
+        rpc.rpc_sync("w1", open_gate)
+
+    with da.context() as context_id:
+        z = rpc.rpc_sync("w1", with_hook, (a, wait_at_gate)).sum()
+        counter = threading.Thread(target=count)
+        counter.start()
+        # Ends only because the counter goes on meanwhile: it opens the gate.
+        da.backward(context_id, [z])
+        counter.join(20)
+    assert counted[0] == 1000 and not over.is_set()
+
+
+@pytest.mark.seed("E26")
+@on_worker(0)
+def test_final_callbacks_run_on_the_worker_that_queued_them() -> None:
+    rpc.rpc_sync("w1", clear_seen)
+    with da.context() as context_id:
+        z = rpc.rpc_sync("w1", with_hook, (leaf(1), queue_note))
+        da.backward(context_id, [z.sum()])
+    assert rpc.rpc_sync("w1", what_was_seen) == ["hook", "callback"]
+
+
+def queue_note(grad: Tensor) -> None:
+    from fastdist.engine.engine import queue_callback
+
+    queue_callback(lambda: _seen.append("callback"))
+    _seen.append("hook")

@@ -1,0 +1,122 @@
+"""The claim: results that nobody uses have no gradients, and stop no pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import fastdist.distributed.autograd as da
+from fastdist import Tensor
+from fastdist.core.errors import GraphError
+from fastdist.distributed import rpc
+from tests.distributed.autograd.on_worker import on_worker, outside
+from tests.distributed.autograd.programs import (
+    NOTHING,
+    close,
+    first_of,
+    init,
+    leaf,
+    leave,
+    mix_along,
+    mix_at,
+    three_workers,
+    wait_for_no_context,
+)
+from tests.distributed.workers import Group
+
+# Workers find these by their names in this file.
+__all__ = ["init", "leave"]
+
+
+@pytest.fixture(scope="module")
+def group() -> Iterator[Group]:
+    with three_workers(__file__) as group:
+        yield group
+
+
+@pytest.fixture(autouse=True)
+def workers_hold_nothing(group: Group) -> Iterator[None]:
+    yield
+    assert group.run_all(wait_for_no_context) == [NOTHING] * 3
+
+
+@pytest.mark.seed("E13", "E14")
+@on_worker(0)
+def test_a_result_that_nobody_uses_is_named_within_two_timeouts() -> None:
+    a = leaf(1)
+    rpc._set_rpc_timeout(0.3)
+    try:
+        with da.context() as context_id:
+            rpc.rpc_sync("w1", first_of, (a,))
+            used = rpc.rpc_sync("w2", first_of, (a,))
+            (unused,) = (
+                message_id for message_id in outside(rpc.rpc_sync, "w1", send_ids, (context_id,))
+            )
+            expected = rf"came to rest without an end.*worker 'w1' \(message ids {unused}\)"
+            with pytest.raises(GraphError, match=expected):
+                da.backward(context_id, [used.sum()], mode="fast")
+    finally:
+        rpc._set_rpc_timeout(30)
+
+
+def send_ids(context_id: int) -> list[int]:
+    return list(da._retrieve_context(context_id)._send_functions())
+
+
+@pytest.mark.seed("E13")
+@on_worker(0)
+def test_a_result_that_nobody_uses_far_away_is_named_too() -> None:
+    a = leaf(1)
+    rpc._set_rpc_timeout(0.3)
+    try:
+        with da.context() as context_id:
+            used = rpc.rpc_sync("w1", call_and_forget, (a,))
+            with pytest.raises(GraphError, match=r"came to rest.*worker 'w2' \(message ids \d+\)"):
+                da.backward(context_id, [used.sum()], mode="fast")
+    finally:
+        rpc._set_rpc_timeout(30)
+
+
+def call_and_forget(a: Tensor) -> Tensor:
+    rpc.rpc_sync("w2", first_of, (a,))
+    return a * 2
+
+
+def call_and_forget_all(a: Tensor) -> None:
+    rpc.rpc_sync("w2", call_and_forget_back, (a * 2,))
+
+
+def call_and_forget_back(a: Tensor) -> Tensor:
+    return rpc.rpc_sync("w0", first_of, (a * 3,))
+
+
+@on_worker(0)
+def test_results_that_nobody_uses_have_no_gradients() -> None:
+    a, b, c = leaf(1), leaf(2), leaf(3)
+    with da.context() as context_id:
+        for to in ("w0", "w1", "w2"):
+            rpc.rpc_sync(to, first_of, (b,))
+            rpc.rpc_sync(to, type, (c,))  # gives nothing that could have a gradient
+            rpc.rpc_sync(to, call_and_forget_all, (c,))
+        used = rpc.rpc_sync("w1", call_and_forget, (a,))
+        # Leads to a call without a result, and to nothing else.
+        rpc.rpc_sync("w1", type, (rpc.rpc_sync("w1", first_of, (c,)) * 2,))
+        da.backward(context_id, [used.sum()])
+        found = da.get_gradients(context_id)
+        assert list(map(id, found)) == [id(a)] and (found[a].numpy() == 2).all()
+
+
+@on_worker(0)
+def test_a_second_pass_may_use_other_results_than_the_first() -> None:
+    a, b = leaf(1), leaf(2)
+    with da.context() as context_id:
+        y, z = rpc.rpc_sync("w1", first_of, (a,)), mix_at(a, b, "w1", "w2")
+        da.backward(context_id, [y.sum()], retain_graph=True)
+        assert (da.get_gradients(context_id)[a].numpy() == 2).all()
+        assert b not in da.get_gradients(context_id)
+        da.backward(context_id, [z.sum()])
+        found = da.get_gradients(context_id)
+    (a * 2).sum().backward()
+    mix_along(a, b, 2).sum().backward()
+    assert close(found[a], a.grad) and close(found[b], b.grad)
