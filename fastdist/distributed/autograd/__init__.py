@@ -17,6 +17,7 @@ messages.py              what other workers ask
 engine.py                runs a worker's part of a pass
 roots.py                 what a pass may begin at
 dependencies.py          which Nodes must run
+own_queue.py             the queue of one call of its loop
 global_cpu_thread.py     GPU to CPU continuations
 rref_backward.py         a root that lives elsewhere
 abort.py                 a pass that failed elsewhere

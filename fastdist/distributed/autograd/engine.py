@@ -13,7 +13,7 @@ from ...core.future import Future
 from ...engine.engine import engine as local_engine
 from ...engine.graph_task import GraphRoot, GraphTask
 from ...engine.input_buffer import InputBuffer
-from ...engine.ready_queue import NodeTask, ReadyQueue
+from ...engine.ready_queue import NodeTask
 from ...graph.forward_streams import after_pass, before_pass
 from ...graph.node import Node, next_sequence_number
 from ...tensor.tensor import Tensor
@@ -24,6 +24,7 @@ from .context import NOBODY, DistAutogradContext
 from .dependencies import DistGraphTask, compute_dependencies
 from .global_cpu_thread import GlobalCpuThread, log_expired
 from .outbox import MESSAGES, Gradients, Outbox, Parcel, set_current_outbox, unpack
+from .own_queue import OwnQueue
 from .roots import validate_roots
 from .send_rpc_backward import SendRpcBackward
 from .stall import is_over, wait_for_pass
@@ -256,13 +257,13 @@ class DistEngine:
         another's work. The outbox keeps what is to be sent. See Note [Gradients that wait a
         little].
         """
-        queue = ReadyQueue()
+        queue = OwnQueue()
         for node in starts:
             item = NodeTask(task, node, InputBuffer(0))
             queue.push(item, increment_outstanding=increment)
         self._empty(queue, outbox)
 
-    def _empty(self, queue: ReadyQueue, outbox: Outbox) -> None:
+    def _empty(self, queue: OwnQueue, outbox: Outbox) -> None:
         engine = local_engine()
         before = set_current_outbox(outbox)
         context_before = current_context_id()
@@ -293,7 +294,7 @@ class DistEngine:
         context = get_instance().find_context(task.context_id)
         if context is None:
             return  # released meanwhile, by a worker that gave the pass up
-        queue = ReadyQueue()
+        queue = OwnQueue()
         queue.push(item, increment_outstanding=False)
         outbox = Outbox(context, task.keep_graph)
         self._empty(queue, outbox)

@@ -23,11 +23,12 @@ from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.global_cpu_thread import GlobalCpuThread
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
 from fastdist.distributed.autograd.outbox import Gradients
+from fastdist.distributed.autograd.own_queue import OwnQueue
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.autograd.send_rpc_backward import SendRpcBackward
 from fastdist.distributed.rpc.message_types import MessageType
 from fastdist.engine.input_buffer import InputBuffer
-from fastdist.engine.ready_queue import NodeTask, ReadyQueue
+from fastdist.engine.ready_queue import NodeTask
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.tasks import leaf, task_of
 
@@ -267,10 +268,10 @@ def test_an_idle_engine_does_not_keep_the_interpreter() -> None:
 def test_each_call_of_the_loop_has_a_queue_of_its_own(
     agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[ReadyQueue] = []
+    made: list[OwnQueue] = []
     monkeypatch.setattr(
-        "fastdist.distributed.autograd.engine.ReadyQueue",
-        lambda: made.append(ReadyQueue()) or made[-1],
+        "fastdist.distributed.autograd.engine.OwnQueue",
+        lambda: made.append(OwnQueue()) or made[-1],
     )
     with da.context() as context_id:
         for _ in range(2):
