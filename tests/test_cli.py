@@ -49,6 +49,25 @@ def test_demo_runs_the_digits_on_three_workers(monkeypatch: pytest.MonkeyPatch) 
     assert seen == [(expected, "fastdist demo")]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "status", "text"),
+    [(["--help"], 0, "--epochs"), (["--epochs", "0"], 2, "must be at least 1")],
+)
+def test_demo_reads_its_options_before_any_worker_starts(
+    arguments: list[str],
+    status: int,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(launch_main, "launch", lambda *_: pytest.fail("workers were started"))
+    with pytest.raises(SystemExit) as told:
+        cli.main(["demo", *arguments])
+    assert told.value.code == status
+    told_text = "".join(capfd.readouterr())
+    assert text in told_text and "[rank" not in told_text
+
+
 def test_commands_without_arguments_refuse_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["info", "--all"]) == 2
     assert "takes no arguments, got '--all'" in capsys.readouterr().err

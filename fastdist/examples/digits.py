@@ -8,12 +8,9 @@ by RPC, and the gradients come back the way it went, over ZeroMQ.
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +31,7 @@ from fastdist.examples.digits_part import (
     report,
     stopwatch,
 )
+from fastdist.examples.digits_settings import EPOCHS, Settings, parse_settings
 from fastdist.examples.digits_summary import (
     Comparison,
     Training,
@@ -46,7 +44,6 @@ from fastdist.nn import functional
 
 WORKERS = ("trainer", "worker1", "worker2")
 SIZES = (PIXELS, 64, 64, CLASSES)
-EPOCHS = 24
 _AT_ONCE = 32
 # The first two layers live on worker1, the last on worker2.
 _SPLIT = 2
@@ -57,23 +54,12 @@ Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What the command line may change."""
-
-    epochs: int
-    batch_size: int
-    lr: float
-    seed: int
-    folder: Path
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Take part in the job as the rank that the launcher gave.
 
     Raises  SystemExit with a sentence if something promised did not hold
     """
-    settings = _parse(arguments)
+    settings = parse_settings(arguments)
     rank = _rank()
     rpc.init_rpc(WORKERS[rank], rank=rank, world_size=len(WORKERS))
     broken = train(settings) if rank == 0 else []
@@ -224,22 +210,6 @@ def _compare(
         loss=training.test_losses[0][1],
         one_process_loss=float(loss.item()),
     )
-
-
-def _parse(arguments: Sequence[str] | None) -> Settings:
-    parser = argparse.ArgumentParser(
-        prog="fastdist demo",
-        description="Train a small model whose layers live in three processes.",
-    )
-    parser.add_argument("--epochs", type=int, default=EPOCHS)
-    parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--lr", type=float, default=0.2, help="how far a step goes")
-    parser.add_argument("--seed", type=int, default=0, help="of the split and the first weights")
-    parser.add_argument("--out", type=Path, default=Path("fastdist-demo"), help="for the pictures")
-    given = parser.parse_args(arguments)
-    if given.epochs < 1 or given.batch_size < 1:
-        parser.error("--epochs and --batch-size must be at least 1")
-    return Settings(given.epochs, given.batch_size, given.lr, given.seed, given.out)
 
 
 def _rank() -> int:
