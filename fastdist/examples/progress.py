@@ -8,7 +8,8 @@ import sys
 import time
 from typing import TextIO
 
-_BAR_COLUMNS = 24
+# With it the longest usual line fits a terminal of 80 columns.
+_BAR_COLUMNS = 16
 _REDRAW_S = 0.05
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 

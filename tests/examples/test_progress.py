@@ -39,10 +39,20 @@ def test_behind_a_launcher_a_line_that_ends_in_a_return_is_redrawn(
     progress.step(1, 50, 2.0)
     progress.end_epoch(1, 1.5, 0.91)
     drawn, *cleared, line = out.getvalue().split("\r")
-    assert drawn.startswith("epoch 1/3  ████████████░░░░░░░░░░░░  loss 2.0000  ")
+    assert drawn.startswith("epoch 1/3  ████████░░░░░░░░  loss 2.0000  ")
     assert len(drawn) <= 59
     assert not any(cleared)
     assert line.startswith("epoch  1/3  loss 1.5000")
+
+
+def test_the_whole_line_fits_the_usual_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FASTDIST_TERMINAL_WIDTH", "80")
+    out = io.StringIO()
+    progress = Progress(epochs=24, examples=100, out=out)
+    progress.end_epoch(9, 1.5, 0.91)
+    progress.start_epoch()
+    progress.step(10, 1, 2.0)
+    assert out.getvalue().splitlines()[-1].endswith(" examples/s")
 
 
 def test_a_bar_is_not_redrawn_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
