@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import socket
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 
 _EXAMPLES = """
 examples:
@@ -112,6 +114,9 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
         raise ValueError(
             f"there is no script {given.program!r} here; for a module say -m {given.program}"
         )
+    _require_no_shadow(
+        os.getcwd() if given.module else os.path.dirname(os.path.realpath(given.program))
+    )
     return LaunchOptions(
         program=given.program,
         arguments=tuple(given.arguments),
@@ -123,6 +128,20 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
         master_port=None if given.master_port is None else _port(given.master_port),
         local_address=given.local_addr,
     )
+
+
+def _require_no_shadow(folder: str) -> None:
+    """Raise ValueError if workers that look into folder first would miss the package fastdist.
+
+    Beside a checkout that `pip install -e` installed, Python takes the checkout's outer folder for
+    a namespace package of that name, and finds nothing in it.
+    """
+    found = PathFinder.find_spec("fastdist", [folder, *sys.path])
+    if found is not None and found.loader is None:
+        raise ValueError(
+            f"the folder {os.path.join(folder, 'fastdist')} hides the package fastdist from "
+            f"programs in {folder}: move the program elsewhere, or rename the folder"
+        )
 
 
 def _workers(text: str) -> int:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import fastdist
+from fastdist.launch.options import parse_options
 
 _PIDS = """
     import os, signal
@@ -286,6 +290,25 @@ def test_a_script_that_is_missing_is_an_error_before_anything_starts(run_command
     run = run_command("-n", "2", "no_such_script.py")
     assert run.end() == 2
     assert b"there is no script 'no_such_script.py' here" in run.err
+
+
+@pytest.mark.parametrize("as_module", [False, True])
+def test_a_folder_that_hides_the_package_is_an_error_before_anything_starts(
+    as_module: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fastdist").mkdir()
+    (tmp_path / "beside.py").touch()
+    monkeypatch.chdir(tmp_path)
+    program = ["-m", "beside"] if as_module else [str(tmp_path / "beside.py")]
+    # As from an editable install: no entry of the path has the package.
+    checkout = Path(fastdist.__file__).parents[1]
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if Path(entry) != checkout])
+    with pytest.raises(SystemExit) as told:
+        parse_options(program)
+    assert told.value.code == 2
+    # A package that the path does have is found behind the folder.
+    monkeypatch.setattr(sys, "path", [*sys.path, str(checkout)])
+    assert parse_options(program).is_module == as_module
 
 
 def test_a_given_secret_is_checked_before_anything_starts(start_run: Any) -> None:
