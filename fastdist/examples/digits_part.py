@@ -42,7 +42,7 @@ def report() -> Report:
         sent_bytes=answered.total_sent_bytes + sum(peer.total_sent_bytes for peer in made),
         received_bytes=answered.total_recv_bytes + sum(peer.total_recv_bytes for peer in made),
         resident_bytes=resident_bytes(),
-        grown_bytes=_resident[-1] - _resident[0] if _resident else 0,
+        grown_bytes=_resident[-1] - _resident[0] if len(_resident) > 1 else None,
     )
 
 

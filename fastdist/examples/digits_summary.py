@@ -34,7 +34,7 @@ class Report(NamedTuple):
     sent_bytes: int
     received_bytes: int
     resident_bytes: int
-    grown_bytes: int
+    grown_bytes: int | None  # None: the run was too short to tell
 
 
 @dataclass
@@ -120,7 +120,9 @@ def _rows(
         f"within {comparison.from_one_process:.1e} of one process, "
         f"{comparison.from_numpy:.1e} of NumPy"
     )
-    loss = f"{comparison.loss:.10f}, within {comparison.of_loss:.1e} of one process"
+    loss = (
+        f"{comparison.loss:.10f}, within {comparison.of_loss:.1e} of one process (held-out fifth)"
+    )
     rows = [
         ("test accuracy", f"{training.accuracy:.1%} of the held-out fifth"),
         ("first gradients", gradients),
@@ -141,10 +143,15 @@ def _where_the_time_went(training: Training, reports: Sequence[Report]) -> str:
 
 
 def _traffic(report: Report) -> str:
+    grown = (
+        ""
+        if report.grown_bytes is None
+        else f", {report.grown_bytes / 1e6:+.1f} from step 200 to 1000"
+    )
     return (
         f"{report.calls:,} calls made, {report.answered:,} answered; {report.sent_bytes / 1e6:.1f} "
         f"MB sent, {report.received_bytes / 1e6:.1f} MB received; {report.resident_bytes / 1e6:.0f}"
-        f" MB of memory, {report.grown_bytes / 1e6:+.1f} from step 200 to 1000"
+        f" MB of memory{grown}"
     )
 
 

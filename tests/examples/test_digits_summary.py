@@ -81,6 +81,12 @@ def test_the_summary_adds_up() -> None:
     assert f"{line}80 MB of memory, +0.2 from step 200 to 1000" in text
 
 
+def test_a_run_too_short_to_tell_says_nothing_of_growth() -> None:
+    report = _REPORTS[0]._replace(grown_bytes=None)
+    text = summary(_TRAINING, _COMPARISON, [report, *_REPORTS[1:]])
+    assert "trainer" in text and text.count("from step 200") == 2
+
+
 def test_the_pictures_are_written_and_parse(tmp_path: Path) -> None:
     paths = write_pictures(tmp_path / "new" / "folder", _TRAINING, _REPORTS)
     assert [path.name for path in paths] == ["loss.svg", "timeline.svg"]
