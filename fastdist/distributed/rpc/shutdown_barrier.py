@@ -27,6 +27,7 @@ from .metrics import CallCounts
 if TYPE_CHECKING:
     from .agent import RpcAgent
 
+_NOBODY = "nobody, all are there, but calls are still under way"
 _ASK_WHO_S = 1.0
 
 
@@ -121,7 +122,7 @@ class ShutdownBarrier:
     def _report_came(self, request: Envelope) -> Reply | Future[Reply]:
         round_number = int(request.metadata["round"])  # type: ignore[arg-type]
         if request.metadata.get("only_asks"):
-            return Reply([], {"missing": ", ".join(self._missing(round_number)) or "nobody"})
+            return Reply([], {"missing": ", ".join(self._missing(round_number)) or _NOBODY})
         # The leader must see members die that it never spoke with.
         for info in self._agent.get_worker_infos():
             if not self._agent.is_dead(info.id):
