@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import select
 import struct
 import termios
 from collections.abc import Iterator
@@ -35,6 +36,15 @@ def _write_out(screen: Screen, selector: PollSelector) -> None:
             key.data()
 
 
+def _shown(screen: int, expected: bytes) -> bytes:
+    """Return what the terminal shows, as many bytes as are expected: it passes them on by and by."""
+    found = b""
+    while len(found) < len(expected):
+        assert select.select([screen], [], [], 5.0)[0], f"only {found!r} came"
+        found += os.read(screen, 4096)
+    return found
+
+
 def test_a_redrawn_line_stays_below_the_others(terminal: tuple[int, int]) -> None:
     shown, program = terminal
     with PollSelector() as selector:
@@ -44,7 +54,8 @@ def test_a_redrawn_line_stays_below_the_others(terminal: tuple[int, int]) -> Non
         screen.redraw(b"")
         _write_out(screen, selector)
     clear = b"\r\x1b[K"
-    assert os.read(shown, 4096) == (clear + b"50 %" + clear + b"[rank 1] hello\n" + b"50 %" + clear)
+    expected = clear + b"50 %" + clear + b"[rank 1] hello\n" + b"50 %" + clear
+    assert _shown(shown, expected) == expected
 
 
 def test_a_redrawn_line_is_cut_to_the_terminal(terminal: tuple[int, int]) -> None:
@@ -54,7 +65,8 @@ def test_a_redrawn_line_is_cut_to_the_terminal(terminal: tuple[int, int]) -> Non
         screen.redraw(b"0123456789" * 3)
         _write_out(screen, selector)
         assert screen.width == 20
-    assert os.read(shown, 4096) == b"\r\x1b[K0123456789012345678"
+    expected = b"\r\x1b[K0123456789012345678"
+    assert _shown(shown, expected) == expected
 
 
 def test_redrawn_lines_are_dropped_where_there_is_no_terminal(tmp_path: Path) -> None:
