@@ -37,7 +37,7 @@ def _write_out(screen: Screen, selector: PollSelector) -> None:
 
 
 def _shown(screen: int, expected: bytes) -> bytes:
-    """Return what the terminal shows, as many bytes as are expected: it passes them on by and by."""
+    """Return what the terminal shows, as many bytes as are expected: it hands them on in parts."""
     found = b""
     while len(found) < len(expected):
         assert select.select([screen], [], [], 5.0)[0], f"only {found!r} came"
