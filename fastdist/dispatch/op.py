@@ -36,11 +36,7 @@ class Op:
         self.tensors = tuple(p.name for p in self.parameters if _is_tensor(p.annotation))
         self.attributes = tuple(p.name for p in self.parameters if p.name not in self.tensors)
         self.returns = str(signature.return_annotation)
-        self.module = function.__module__
         self.has_out = True
-        self.has_inplace = False
-        self.sample: Callable[..., Any] | None = None
-        self.linear = False
 
     @functools.cached_property
     def public(self) -> Callable[..., Any]:
@@ -55,11 +51,6 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<{self.kind} op {self.name}>"
-
-    def samples(self, make: Callable[..., Any]) -> Callable[..., Any]:
-        """Register the function that yields this op's sample calls for the table test."""
-        self.sample = make
-        return make
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.public(*args, **kwargs)

@@ -52,7 +52,6 @@ class PointwiseOp(Op):
         body: str,
         partials: Sequence[str | None],
         dtype: str,
-        domain: Any,
     ) -> None:
         super().__init__(function)
         self.number_names = self.attributes
@@ -60,7 +59,6 @@ class PointwiseOp(Op):
         self.body: Body = scalar.parse(body, self.body_names)
         self.run_body = in_used_order(self.body)
         self.dtype = dtype
-        self.domain = domain
         names = (*self.body_names, "out")
         self.partials = tuple(partials) if partials else (None,) * len(self.tensors)
         assert len(self.partials) == len(self.tensors), f"{self.name}: one partial per tensor"
@@ -327,12 +325,12 @@ def empty_like_operands(
 
 
 def pointwise(
-    body: str, partials: Sequence[str | None] = (), *, dtype: str = "same", domain: Any = None
+    body: str, partials: Sequence[str | None] = (), *, dtype: str = "same"
 ) -> Callable[[Callable[..., Any]], PointwiseOp]:
     """Declare a pointwise op: the decorated function gives name, signature and docstring."""
 
     def declare(function: Callable[..., Any]) -> PointwiseOp:
-        op = PointwiseOp(function, body, partials, dtype, domain)
+        op = PointwiseOp(function, body, partials, dtype)
         register(op)
         return op
 

@@ -69,11 +69,7 @@ class StructuredOp(Op):
         self.fresh = fresh
         self.kernel = kernel
         self.linear = linear
-        if not has_out:
-            self.has_out = False
-            from .op import _public_function
-
-            self.public = _public_function(self)
+        self.has_out = has_out
         self._plan: Callable[..., Plan] | None = None
         self._vjps: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
         self._jvp: Callable[..., Any] | None = None
@@ -109,17 +105,11 @@ class StructuredOp(Op):
         """The Node class that records this op, made at its first recorded call."""
         if self._node is None:
             name = f"{self.name.title().replace('_', '')}Backward0"
-            needs = (
-                set().union(*[set(names) for _, names in self._vjps.values()])
-                if self._vjps
-                else set()
-            )
-            # type() as a statement: the class differs from its base only in name, op and what must
-            # be kept.
+            # type() as a statement: the class differs from its base only in name and op.
             made: Any = type(
                 name, (StructuredNode,), {"__slots__": (), "__module__": "fastdist.graph"}
             )
-            made.op, made.fresh, made.saves_out = self, self.fresh, "out" in needs
+            made.op, made.fresh = self, self.fresh
             self._node = made
         return self._node
 
@@ -285,7 +275,6 @@ class StructuredNode(Node):
     op: StructuredOp
     layouts: tuple[Any, ...]
     saved: Any  # name -> (tensor, version), None once released
-    saves_out: bool = False
     fresh = False
 
     def save(

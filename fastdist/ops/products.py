@@ -97,13 +97,18 @@ def _scaled(number: Any, tensor: Any) -> Any:
     return tensor if number == 1 else tensor * number
 
 
+def _added(beta: Any, input: Any, product: Any) -> Any:
+    # With beta 0 input is not read at all: NaN in it must not come through.
+    return product if beta == 0 else _scaled(beta, input) + product
+
+
 @composite(inplace=True)
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Tensor:
     """Return beta * input + alpha * (mat1 @ mat2); input broadcasts."""
     product = _scaled(alpha, mm(mat1, mat2))
-    total = product if beta == 0 else _scaled(beta, input) + product
+    total = _added(beta, input, product)
     return given_out("addmm", out, total, (input, mat1, mat2))
 
 
@@ -113,7 +118,7 @@ def addmv(
 ) -> Tensor:
     """Return beta * input + alpha * (mat @ vec)."""
     product = _scaled(alpha, mv(mat, vec))
-    total = product if beta == 0 else _scaled(beta, input) + product
+    total = _added(beta, input, product)
     return given_out("addmv", out, total, (input, mat, vec))
 
 
@@ -123,7 +128,7 @@ def addr(
 ) -> Tensor:
     """Return beta * input + alpha * outer(vec1, vec2)."""
     product = _scaled(alpha, outer(vec1, vec2))
-    total = product if beta == 0 else _scaled(beta, input) + product
+    total = _added(beta, input, product)
     return given_out("addr", out, total, (input, vec1, vec2))
 
 
@@ -133,7 +138,7 @@ def baddbmm(
 ) -> Tensor:
     """Return beta * input + alpha * bmm(batch1, batch2)."""
     product = _scaled(alpha, bmm(batch1, batch2))
-    total = product if beta == 0 else _scaled(beta, input) + product
+    total = _added(beta, input, product)
     return given_out("baddbmm", out, total, (input, batch1, batch2))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .silence import silent
+from .softmax import log_softmax
 
 Array = np.ndarray[Any, Any]
 
@@ -26,8 +27,7 @@ def rows(x: Array, target: Array, out: Array, likely: Array, reduction: int) -> 
         # The mean of nothing is NaN, its sum 0.
         out.fill(np.nan if reduction == 1 else 0)
         return
-    np.subtract(x, np.maximum.reduce(x, axis=1, keepdims=True), out=likely)
-    np.subtract(likely, np.log(np.add.reduce(np.exp(likely), axis=1, keepdims=True)), out=likely)
+    log_softmax(x, likely, 1)
     chosen = likely[np.arange(len(target)), target]
     if reduction == 0:
         np.negative(chosen, out=out)

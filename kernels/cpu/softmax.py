@@ -12,6 +12,14 @@ Array = np.ndarray[Any, Any]
 
 
 @silent
+def _shifted(x: Array, out: Array, axis: int) -> Array:
+    """Return x less its maximum along axis, in out, or in float32 where out is float16."""
+    wide = np.empty(x.shape, np.float32) if x.dtype == np.float16 else out
+    np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True), out=wide, dtype=wide.dtype)
+    return wide
+
+
+@silent
 def log_softmax(x: Array, out: Array, axis: int) -> None:
     """Write x - log(sum(exp(x))) along axis into out, shifted by the maximum so that nothing
     overflows.
@@ -24,8 +32,7 @@ def log_softmax(x: Array, out: Array, axis: int) -> None:
         return
     if x.shape[axis] == 0:
         return
-    wide = np.empty(x.shape, np.float32) if x.dtype == np.float16 else out
-    np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True), out=wide, dtype=wide.dtype)
+    wide = _shifted(x, out, axis)
     np.subtract(wide, np.log(np.add.reduce(np.exp(wide), axis=axis, keepdims=True)), out=wide)
     if wide is not out:
         np.copyto(out, wide, casting="unsafe")
@@ -44,8 +51,7 @@ def softmax(x: Array, out: Array, axis: int) -> None:
         return
     if x.shape[axis] == 0:
         return
-    wide = np.empty(x.shape, np.float32) if x.dtype == np.float16 else out
-    np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True), out=wide, dtype=wide.dtype)
+    wide = _shifted(x, out, axis)
     np.exp(wide, out=wide)
     np.divide(wide, np.add.reduce(wide, axis=axis, keepdims=True), out=wide)
     if wide is not out:
