@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from ..backends.backend import backend_of
 from ..core.errors import GraphError, ShapeError
+from ..graph.add_gradients import first_gradient
 from ..graph.modes import modes, set_grad_mode, tls
 from ..graph.node import node_of, output_number
-from ..tensor.tensor import Tensor, layout_of, wrap
+from ..tensor.tensor import Tensor, wrap
 from . import inline
 
 
@@ -131,9 +129,7 @@ def _root_gradient(tensor: Tensor, g: Tensor | None, create_graph: bool) -> Tens
                 "grad can be implicitly created only for scalar outputs: "
                 f"this one has shape {layout.shape}; give backward a gradient of that shape"
             )
-        ones = np.ones(layout.shape, layout.dtype.numpy)
-        array = backend_of(layout.device.type).from_numpy(ones, layout.device.index)
-        return wrap(array, layout_of(array, layout.device))
+        return first_gradient(tensor)
     if not isinstance(g, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     if g.layout.shape != layout.shape:

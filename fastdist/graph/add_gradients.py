@@ -1,8 +1,8 @@
-"""How two gradients of one Node become one, and the buffer in which they meet."""
+"""How gradients begin, are copied, and become one where two meet."""
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
 from ..backends.backend import backend_of
 from ..tensor.tensor import Tensor, layout_of, wrap
@@ -18,12 +18,23 @@ def add_gradients(have: Tensor, new: Tensor, mine: bool) -> Tensor:
     """
     if tls.grad or modes.special:
         return have + new
-    layout = have.layout
+    total = have if mine else copy_gradient(have)
+    backend_of(total.layout.device.type).add_into(total.array, new.array)
+    return total
+
+
+def copy_gradient(grad: Tensor) -> Tensor:
+    """Return a copy in memory of its own, C order, outside of any graph."""
+    layout = grad.layout
     backend = backend_of(layout.device.type)
-    if mine:
-        backend.add_into(have.array, new.array)
-        return have
-    array: Any = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
-    backend.copy_into(array, have.array)
-    backend.add_into(array, new.array)
+    array = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
+    backend.copy_into(array, grad.array)
+    return wrap(array, layout_of(array, layout.device))
+
+
+def first_gradient(root: Tensor) -> Tensor:
+    """Return ones like root: the gradient that a pass begins with."""
+    layout = root.layout
+    ones = np.ones(layout.shape, layout.dtype.numpy)
+    array = backend_of(layout.device.type).from_numpy(ones, layout.device.index)
     return wrap(array, layout_of(array, layout.device))

@@ -6,14 +6,13 @@ import logging
 import threading
 from typing import Any
 
-from ...backends.backend import backend_of
 from ...core.errors import ContextError, ContextReleasedError
 from ...core.future import Future
 from ...engine.graph_task import GraphTask
 from ...graph.accumulate_grad import AccumulateGrad
-from ...graph.add_gradients import add_gradients
+from ...graph.add_gradients import add_gradients, copy_gradient
 from ...graph.modes import modes
-from ...tensor.tensor import Tensor, layout_of, wrap
+from ...tensor.tensor import Tensor
 from .recv_rpc_backward import RecvRpcBackward
 from .send_rpc_backward import SendRpcBackward
 
@@ -174,7 +173,7 @@ class DistAutogradContext:
                 self._grads[accumulator] = add_gradients(have, grad, is_ours)
                 return
             keep = (mine and grad.layout.contiguous) or (modes.special and grad.extra is not None)
-            self._grads[accumulator] = grad if keep else _copy(grad)
+            self._grads[accumulator] = grad if keep else copy_gradient(grad)
 
     def gradients(self) -> dict[Tensor, Tensor]:
         """Return leaf -> gradient."""
@@ -251,11 +250,3 @@ class DistAutogradContext:
                 "begun": begun,
                 "waiting": [] if pass_id in self._ended_passes else waiting,
             }
-
-
-def _copy(grad: Tensor) -> Tensor:
-    layout = grad.layout
-    backend = backend_of(layout.device.type)
-    array = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
-    backend.copy_into(array, grad.array)
-    return wrap(array, layout_of(array, layout.device))

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from ...backends.backend import backend_of
 from ...core.errors import GraphError
-from ...tensor.tensor import Tensor, layout_of, wrap
+from ...graph.add_gradients import first_gradient
+from ...tensor.tensor import Tensor
 
 
 def validate_roots(roots: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
@@ -40,8 +38,6 @@ def validate_roots(roots: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[Tens
                 f"{name} does not have a valid gradient function. It is a leaf, made by no op: "
                 "nothing leads back from it"
             )
-        ones = np.ones(layout.shape, layout.dtype.numpy)
-        array = backend_of(layout.device.type).from_numpy(ones, layout.device.index)
         edges.append(root.edge)
-        gradients.append(wrap(array, layout_of(array, layout.device)))
+        gradients.append(first_gradient(root))
     return tuple(edges), tuple(gradients)
