@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ import fastdist.distributed.autograd as da
 from fastdist.core.errors import ContextError, ContextReleasedError
 from fastdist.distributed.autograd import cleaner
 from fastdist.distributed.autograd import container as containers
+from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.rpc.message_types import MessageType
 from tests.distributed.autograd.fake_agent import fake_agent
 
@@ -86,8 +87,14 @@ def test_all_threads_get_the_same_container() -> None:
 
 
 @pytest.mark.seed("C6")
-def test_init_again_is_nothing_for_the_same_id_and_an_error_for_another(container: Any) -> None:
+def test_init_again_is_nothing_for_the_same_id_and_an_error_for_another(
+    container: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    message_id = container.new_autograd_message_id()
     assert da._init(3) is container
+    assert container.new_autograd_message_id() == message_id + 1
+    assert "already initialized with worker_id 3" in caplog.text
     with pytest.raises(
         ContextError,
         match=r"^Container is already initialized with worker_id: 3, cannot initialize with "
@@ -131,6 +138,20 @@ def test_the_low_bits_of_an_id_choose_its_shard(container: Any) -> None:
         with da.context() as context_id:
             shard = container._shards[context_id & (da._num_shards() - 1)]
             assert context_id in shard.contexts
+
+
+@pytest.mark.seed("C10", "C12", "C29")
+def test_each_shard_has_its_own_lock_and_is_changed_and_counted_under_it(container: Any) -> None:
+    shard = container._shards[0]
+    with ThreadPoolExecutor(2) as pool:
+        with shard.lock:
+            made = pool.submit(container.get_or_create_context, 0)
+            total = pool.submit(container.number_of_contexts)
+            assert wait([made, total], timeout=0.05).done == set()
+            assert container.get_or_create_context(1).id == 1  # of the shard beside it
+            theirs = shard.contexts[0] = DistAutogradContext(0)
+        # Found under the lock, though it was not there when the look-up began.
+        assert made.result(10) is theirs and total.result(10) == 2
 
 
 @pytest.mark.seed("C10", "C29")
@@ -199,10 +220,19 @@ def test_a_tombstone_goes_when_its_time_is_over(
 def test_contexts_do_not_nest(container: Any) -> None:
     with (
         da.context(),
-        pytest.raises(ContextError, match=r"^Already have an autograd context id for this thread"),
+        pytest.raises(
+            ContextError, match=r"^Already have an autograd context id for this thread\."
+        ),
         da.context(),
     ):
         pass
+
+
+@pytest.mark.seed("C14")
+def test_a_new_context_is_current_and_can_be_found(container: Any) -> None:
+    context = da._new_context()
+    assert da.current_context_id() == context.id
+    assert da._retrieve_context(context.id) is context
 
 
 @pytest.mark.seed("C15")
@@ -336,7 +366,8 @@ def test_the_current_id_can_be_forced_set_once_and_cleared(container: Any) -> No
     containers.force_current_context_id(7)
     containers.force_current_context_id(8)
     assert da.current_context_id() == 8
-    with pytest.raises(AssertionError, match=r"^Already have an autograd context id for this"):
+    expected = r"^Already have an autograd context id for this thread\."
+    with pytest.raises(AssertionError, match=expected):
         containers.set_current_context_id(9)
     containers.clear_current_context_id()
     assert da.current_context_id() == -1
