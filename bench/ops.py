@@ -68,10 +68,10 @@ def chain_case(fastdist: Any, torch: Any) -> Case:
 
 def mlp_case(fastdist: Any, torch: Any) -> Case:
     """Return MLP 784-256-256-10, batch 64: forward, cross-entropy, backward, no optimiser."""
-    from fastdist.core.blas import openblas_core
+    from fastdist.core.blas import openblas_core, runs_right_core
 
     core = openblas_core() or "unknown core"
-    target = 0.75 if core in ("SkylakeX", "Cooperlake", "SapphireRapids", "Zen") else 1.0
+    target = 0.75 if runs_right_core() else 1.0
     ours = stopwatch(mlp_step(fastdist, fastdist.nn.functional.cross_entropy))
     peer = (
         stopwatch(mlp_step(torch, torch.nn.functional.cross_entropy)) if torch is not None else None

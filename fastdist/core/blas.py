@@ -36,19 +36,23 @@ class Cpu(NamedTuple):
 
 
 # Note [The right OpenBLAS core]
-# OpenBLAS picks its kernels by the CPU's model number, and takes an AMD CPU newer than itself for a
-# Haswell, whose kernels use half the width of a Zen 5's AVX-512. sgemm of 1024 x 1024 x 1024, one
+# OpenBLAS picks its kernels by the CPU's model number, and that pick can be far off on AMD. One
 # thread, fresh processes in turn, medians:
-#   AMD Zen 5, 2 cores: SkylakeX 231 GFLOP/s, 1.8 times the Haswell kernels that were picked
-#   AMD EPYC, family 25 model 17 (Zen 4), 2 cores: SkylakeX 100 +- 4, Haswell 107 +- 2; OpenBLAS
-#   0.3.31 picks SkylakeX by itself
-# A Zen 4 does AVX-512 in two halves and has nothing to gain, so only Zen 5 and later (family 26 up)
-# are touched. On Intel OpenBLAS knows its own newer cores, and on ARM the name means nothing.
-_FIRST_FAMILY_WITH_FULL_WIDTH = 26
+#   Zen 5 (family 26), sgemm of 1024 x 1024 x 1024: SkylakeX 231 GFLOP/s, 1.8 times the Haswell
+#   kernels that were picked, which use half the width of its AVX-512
+#   Zen 4 (family 25, model 17), which does AVX-512 in two halves; OpenBLAS 0.3.31 picks SkylakeX.
+#   time with Haswell / time with SkylakeX, x @ w and x @ w.T:
+#     float32  64x64x64 1.19, 0.81   64x784x256 0.88, 0.76   256x1024x1024 0.89, 0.86
+#     float64  64x64x64 1.24, 0.92   64x784x256 1.02, 0.96   256x1024x1024 1.04, 1.00
+#   A product of less than a microsecond's worth of work loses 0.1 us; layers of a model gain.
+# A Zen 3 has no AVX-512 and gets the Haswell kernels by itself; on Intel OpenBLAS knows its own
+# newer cores; on ARM the names mean nothing.
+_RIGHT_CORES = {25: "Haswell", 26: "SkylakeX"}
+_NEWEST_FAMILY = max(_RIGHT_CORES)
 
 
 def choose_core() -> CoreChoice:
-    """Set OPENBLAS_CORETYPE on AMD CPUs with full AVX-512, unless the user did or NumPy is loaded.
+    """Set OPENBLAS_CORETYPE on AMD CPUs with AVX-512, unless the user did or NumPy is loaded.
 
     Source  see Note [The right OpenBLAS core]
     Note  under 0.2 ms; a second call repeats the first one's answer
@@ -72,12 +76,27 @@ def _choose(
         return CoreChoice("chosen", given, "by the process that started this one")
     if numpy_is_loaded:
         return CoreChoice("already loaded", None, "NumPy was imported before fastdist")
-    cpu = read()
-    full_width = cpu.vendor == "AuthenticAMD" and cpu.family >= _FIRST_FAMILY_WITH_FULL_WIDTH
-    if not (full_width and cpu.features >= _AVX512):
+    core = right_core(read())
+    if core is None:
         return CoreChoice("left", None, "OpenBLAS picks well on this CPU by itself")
-    environment[_CORETYPE] = environment[_CHOSEN_BY_FASTDIST] = "SkylakeX"
-    return CoreChoice("chosen", "SkylakeX", "an AMD CPU with full AVX-512")
+    environment[_CORETYPE] = environment[_CHOSEN_BY_FASTDIST] = core
+    return CoreChoice("chosen", core, "the fastest measured on this AMD CPU")
+
+
+def right_core(cpu: Cpu) -> str | None:
+    """Return the core whose kernels are fastest on a CPU, None where OpenBLAS picks it by itself.
+
+    Source  see Note [The right OpenBLAS core]
+    """
+    if cpu.vendor != "AuthenticAMD" or not cpu.features >= _AVX512:
+        return None
+    return _RIGHT_CORES.get(min(cpu.family, _NEWEST_FAMILY))
+
+
+def runs_right_core() -> bool:
+    """Return whether NumPy's BLAS is an OpenBLAS that runs the kernels right for this CPU."""
+    core = openblas_core()
+    return core is not None and core == (right_core(read_cpu()) or core)
 
 
 def read_cpu(path: str = _CPUINFO) -> Cpu:

@@ -12,13 +12,21 @@ import pytest
 from fastdist.core import blas
 
 _ALL = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"})
+_ZEN4 = blas.Cpu("AuthenticAMD", 25, "AMD EPYC", _ALL)
 _ZEN5 = blas.Cpu("AuthenticAMD", 26, "AMD EPYC 9755", _ALL)
+_ZEN6 = blas.Cpu("AuthenticAMD", 27, "to come", _ALL)
 
 
-def test_choose_core_sets_skylakex_on_an_amd_cpu_with_full_avx512() -> None:
+@pytest.mark.parametrize(
+    ("cpu", "core"),
+    [(_ZEN4, "Haswell"), (_ZEN5, "SkylakeX"), (_ZEN6, "SkylakeX")],
+    ids=["zen4", "zen5", "newer"],
+)
+def test_choose_core_sets_the_fastest_on_amd_cpus_with_avx512(cpu: blas.Cpu, core: str) -> None:
     environment: dict[str, str] = {}
-    choice = blas._choose(environment, False, lambda: _ZEN5)
-    assert (choice.how, environment["OPENBLAS_CORETYPE"]) == ("chosen", "SkylakeX")
+    choice = blas._choose(environment, False, lambda: cpu)
+    assert (choice.how, choice.core) == ("chosen", core)
+    assert environment["OPENBLAS_CORETYPE"] == core
 
 
 def test_choose_core_tells_a_child_that_its_user_did_not_choose() -> None:
@@ -31,11 +39,11 @@ def test_choose_core_tells_a_child_that_its_user_did_not_choose() -> None:
     "cpu",
     [
         blas.Cpu("GenuineIntel", 6, "Intel Xeon", _ALL),
-        blas.Cpu("AuthenticAMD", 25, "AMD EPYC", _ALL),
+        blas.Cpu("AuthenticAMD", 25, "AMD EPYC 7763", frozenset({"avx2"})),
         blas.Cpu("AuthenticAMD", 26, "no vector lengths", _ALL - {"avx512vl"}),
         blas.Cpu("", 0, "", frozenset()),
     ],
-    ids=["intel", "zen4", "part of avx512", "unknown"],
+    ids=["intel", "zen3", "part of avx512", "unknown"],
 )
 def test_choose_core_leaves_other_cpus_alone(cpu: blas.Cpu) -> None:
     environment: dict[str, str] = {}
@@ -87,6 +95,17 @@ def test_openblas_core_names_the_core_that_the_environment_asks_for() -> None:
         check=True,
     )
     assert done.stdout.split()[-2:] in (["user's", "Haswell"], ["loaded", "Haswell"])
+
+
+def test_runs_right_core_compares_with_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def right(running: str | None, cpu: blas.Cpu) -> bool:
+        monkeypatch.setattr(blas, "openblas_core", lambda: running)
+        monkeypatch.setattr(blas, "read_cpu", lambda: cpu)
+        return blas.runs_right_core()
+
+    intel = blas.Cpu("GenuineIntel", 6, "Intel Xeon", _ALL)
+    assert [right("SkylakeX", _ZEN5), right("SkylakeX", _ZEN4)] == [True, False]
+    assert [right("SapphireRapids", intel), right(None, intel)] == [True, False]
 
 
 def test_set_blas_threads_is_read_back() -> None:
