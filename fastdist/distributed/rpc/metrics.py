@@ -124,10 +124,12 @@ class CallCounts:
                 lambda: self.client_active + self.server_active == 0, timeout_s
             )
 
-    def active(self) -> int:
-        """Return the calls issued and received here that are under way."""
+    def activity(self) -> tuple[int, int]:
+        """Return the calls issued and received here that are under way, and all there ever were."""
         with self._lock:
-            return self.client_active + self.server_active
+            under_way = self.client_active + self.server_active
+            begun = sum(network.num_calls for network in self._network.values())
+            return under_way, begun + self._served.num_calls + self.server_active
 
     def network_data(self) -> dict[str, AggregatedNetworkData]:
         """Return what went to each peer by name."""

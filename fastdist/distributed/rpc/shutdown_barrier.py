@@ -1,18 +1,20 @@
 """The barrier before a graceful shutdown: rounds until no call is under way anywhere."""
 
-# All members report to a leader, the lowest rank that lives, how many calls they have under way.
-# When all living members have reported a round the leader answers them with the sum. Rounds go on
-# until the sum is 0, so that nested and follow-up calls end; then one more round, so that nobody
-# closes while another still waits for the last answer. A member that dies is not waited for; if it
-# was the leader, the next rank takes over, and those who are rounds ahead count as having come.
+# All members report to a leader, the lowest rank that lives, how many calls they have under way and
+# how many they have had. When all living members have reported a round the leader answers them with
+# the sums. All is over when two rounds in a row find nothing under way and no call begun between
+# them: then there was a moment, after all reports of the one and before all of the other, when no
+# member had a call and no message could still cause one (but for a request that its caller has
+# given up, which may run for nobody). A member that dies is not waited for; if it was the leader,
+# the next rank takes over, and those who are rounds ahead count as having come.
 
 from __future__ import annotations
 
 import math
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from fastdist.core.errors import RpcError, RpcTimeoutError, ShutdownIncomplete, WorkerLostError
 from fastdist.core.future import Future
@@ -25,10 +27,32 @@ from .message_types import MessageType
 from .metrics import CallCounts
 
 if TYPE_CHECKING:
+    from fastdist.distributed.pipe.metadata import Value
+
     from .agent import RpcAgent
 
-_NOBODY = "nobody, all are there, but calls are still under way"
 _ASK_WHO_S = 1.0
+# A member with calls under way holds up its next report for so long, unless they end, so that
+# rounds do not chase each other while a long call runs.
+_HOLD_UP_S = 0.2
+
+
+class _Verdict(NamedTuple):
+    """What a leader answers to all who have reported a round."""
+
+    under_way: int
+    begun: int
+    busy: str
+    somebody_gives_up: bool
+
+
+class _Report(NamedTuple):
+    """What a member last said."""
+
+    round_number: int = 0
+    under_way: int = 0
+    begun: int = 0
+    gives_up: bool = False
 
 
 class ShutdownBarrier:
@@ -46,9 +70,10 @@ class ShutdownBarrier:
         self._counts = counts
         self._watch_over = watch_over
         self._round = 0
+        self._first_round = 0
         # Guards the two below it. Futures are completed outside.
         self._lock = threading.Lock()
-        self._reported: dict[int, tuple[int, int]] = {}  # rank -> (round, calls under way)
+        self._reported: dict[int, _Report] = {}
         self._waiting: list[tuple[int, Future[Reply]]] = []  # (round, who waits for its sum)
 
     def register(self) -> None:
@@ -61,76 +86,97 @@ class ShutdownBarrier:
         unregister_handler(MessageType.SHUTDOWN_BARRIER_REQ)
 
     def wait(self, timeout_s: float) -> None:
-        """Go through rounds until nothing is under way anywhere, then through one more.
+        """Go through rounds until nothing is under way anywhere.
 
         Without a timeout (0) the first round takes as long as the other members live and do not
-        come: a worker that only serves may wait here for the end of the job.
+        come: a worker that only serves may wait here for the end of the job. What is under way then
+        has the default time.
 
-        Raises  ShutdownIncomplete naming the members that did not come in time
+        Raises  ShutdownIncomplete naming the members that did not come, or have calls under way
         """
-        if timeout_s == 0:
+        self._first_round = self._round + 1
+        if timeout_s:
+            deadline = time.monotonic() + timeout_s
+            self._counts.wait_for_own_calls(timeout_s)
+            verdict = self._one_round(deadline, timeout_s)
+        else:
             self._counts.wait_for_own_calls(None)
-            self._round += 1
-            self._one_round(math.inf, timeout_s)
+            verdict = self._one_round(math.inf, timeout_s)
             timeout_s = SHUTDOWN_TIMEOUT_S
-        deadline = time.monotonic() + timeout_s
-        rounds_at_zero = 0
-        while rounds_at_zero < 2:
-            if not self._counts.wait_for_own_calls(max(0.0, deadline - time.monotonic())):
-                raise ShutdownIncomplete(
-                    f"worker {self._agent.get_worker_info().name!r} still waits for answers to its "
-                    f"own calls after {timeout_s:g} s"
-                )
-            self._round += 1
-            under_way = self._one_round(deadline, timeout_s)
-            rounds_at_zero = rounds_at_zero + 1 if under_way == 0 else 0
+            deadline = time.monotonic() + timeout_s
+        while True:
+            before = verdict
+            self._counts.wait_until_idle(min(_HOLD_UP_S, max(0.0, deadline - time.monotonic())))
+            verdict = self._one_round(deadline, timeout_s)
+            if before.under_way == verdict.under_way == 0 and before.begun == verdict.begun:
+                return
+            self._require_time_left(deadline, timeout_s, verdict)
 
-    def _one_round(self, deadline: float, timeout_s: float) -> int:
+    def _require_time_left(self, deadline: float, timeout_s: float, verdict: _Verdict) -> None:
+        # Members with about the same deadline give up in the same round, so that all tell the same:
+        # who goes first would take its calls out of the sum that the others get next.
+        left_s = deadline - time.monotonic()
+        if left_s <= 0 or (verdict.somebody_gives_up and left_s < _HOLD_UP_S):
+            raise _too_busy(verdict.busy, timeout_s)
+
+    def _one_round(self, deadline: float, timeout_s: float) -> _Verdict:
+        self._round += 1
         while True:
             leader = self._leader()
-            left_s = 0.0 if deadline == math.inf else max(0.01, deadline - time.monotonic())
-            metadata = {"round": self._round, "under_way": self._counts.active()}
+            left_s = deadline - time.monotonic()
+            under_way, begun = self._counts.activity()
+            metadata: dict[str, Value] = {
+                "round": self._round,
+                "under_way": under_way,
+                "begun": begun,
+                "gives_up": left_s <= 0,
+            }
+            # The others may come to their last round a little later than this worker.
+            patience_s = 0.0 if deadline == math.inf else max(0.0, left_s) + _HOLD_UP_S
             try:
                 reply = self._agent.send(
-                    leader.id, MessageType.SHUTDOWN_BARRIER_REQ, (), metadata, left_s
+                    leader.id, MessageType.SHUTDOWN_BARRIER_REQ, (), metadata, patience_s
                 ).wait()
             except RpcTimeoutError:
-                raise ShutdownIncomplete(
-                    f"not all workers reached the shutdown barrier within {timeout_s:g} s; "
-                    f"missing: {self._who_is_missing(leader)}"
-                ) from None
+                raise self._explain(leader, timeout_s) from None
             except WorkerLostError:
                 if leader.id == self._agent.get_worker_info().id:
                     raise
                 continue
-            return int(reply.metadata["under_way"])  # type: ignore[arg-type]
+            return _Verdict(**reply.metadata)  # type: ignore[arg-type]
 
     def _leader(self) -> WorkerInfo:
         agent = self._agent
         return next(info for info in agent.get_worker_infos() if not agent.is_dead(info.id))
 
-    def _who_is_missing(self, leader: WorkerInfo) -> str:
+    def _explain(self, leader: WorkerInfo, timeout_s: float) -> ShutdownIncomplete:
+        metadata = {"round": self._first_round, "only_asks": True}
         try:
-            metadata = {"round": self._round, "only_asks": True}
             reply = self._agent.send(
                 leader.id, MessageType.SHUTDOWN_BARRIER_REQ, (), metadata, _ASK_WHO_S
             ).wait()
+            missing = str(reply.metadata["missing"])
         except RpcError:
-            return f"{leader.name} (which leads the barrier, and does not answer)"
-        return str(reply.metadata["missing"])
+            missing = f"{leader.name} (which leads the barrier, and does not answer)"
+        if not missing:
+            return _too_busy(str(reply.metadata["busy"]), timeout_s)
+        return ShutdownIncomplete(
+            f"not all workers reached the shutdown barrier within {timeout_s:g} s; "
+            f"missing: {missing}"
+        )
 
     def _report_came(self, request: Envelope) -> Reply | Future[Reply]:
         round_number = int(request.metadata["round"])  # type: ignore[arg-type]
         if request.metadata.get("only_asks"):
-            return Reply([], {"missing": ", ".join(self._missing(round_number)) or _NOBODY})
+            return self._tell_who_is_missing(round_number)
         # The leader must see members die that it never spoke with.
         for info in self._agent.get_worker_infos():
             if not self._agent.is_dead(info.id):
                 self._watch_over(info.id)
         answer: Future[Reply] = Future()
+        numbers = (request.metadata[what] for what in ("under_way", "begun", "gives_up"))
         with self._lock:
-            under_way = int(request.metadata["under_way"])  # type: ignore[arg-type]
-            self._reported[request.peer] = (round_number, under_way)
+            self._reported[request.peer] = _Report(round_number, *numbers)  # type: ignore[arg-type]
             self._waiting.append((round_number, answer))
         self._answer_full_rounds()
         return answer
@@ -139,23 +185,40 @@ class ShutdownBarrier:
         self._answer_full_rounds()
 
     def _answer_full_rounds(self) -> None:
-        living = [
-            info.id for info in self._agent.get_worker_infos() if not self._agent.is_dead(info.id)
-        ]
-        answers: list[Future[Reply]] = []
         with self._lock:
-            reached = min((self._reported.get(rank, (0, 0))[0] for rank in living), default=0)
-            under_way = sum(self._reported.get(rank, (0, 0))[1] for rank in living)
+            reports = self._living_reports()
+            reached = min((report.round_number for report in reports.values()), default=0)
             answers = [answer for number, answer in self._waiting if number <= reached]
             self._waiting = [pair for pair in self._waiting if pair[0] > reached]
+        verdict = _Verdict(
+            under_way=sum(report.under_way for report in reports.values()),
+            begun=sum(report.begun for report in reports.values()),
+            busy=_busy(reports),
+            somebody_gives_up=any(report.gives_up for report in reports.values()),
+        )
         for answer in answers:
-            answer.try_complete(Reply([], {"under_way": under_way}))
+            answer.try_complete(Reply([], dict(verdict._asdict())))
 
-    def _missing(self, round_number: int) -> list[str]:
+    def _tell_who_is_missing(self, first_round: int) -> Reply:
         with self._lock:
-            reported: dict[int, Any] = dict(self._reported)
-        return [
-            info.name
-            for info in self._agent.get_worker_infos()
-            if not self._agent.is_dead(info.id) and reported.get(info.id, (0, 0))[0] < round_number
-        ]
+            reports = self._living_reports()
+        missing = [name for name, report in reports.items() if report.round_number < first_round]
+        return Reply([], {"missing": ", ".join(missing), "busy": _busy(reports)})
+
+    def _living_reports(self) -> dict[str, _Report]:
+        infos = self._agent.get_worker_infos()
+        living = [info for info in infos if not self._agent.is_dead(info.id)]
+        return {info.name: self._reported.get(info.id, _Report()) for info in living}
+
+
+def _busy(reports: Mapping[str, _Report]) -> str:
+    return ", ".join(
+        f"{report.under_way} at {name!r}" for name, report in reports.items() if report.under_way
+    )
+
+
+def _too_busy(busy: str, timeout_s: float) -> ShutdownIncomplete:
+    return ShutdownIncomplete(
+        f"all workers have reached the shutdown barrier, but calls are still under way after "
+        f"{timeout_s:g} s: {busy or 'new ones begin all the time'}"
+    )

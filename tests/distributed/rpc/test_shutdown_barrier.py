@@ -1,0 +1,229 @@
+"""The barrier of a graceful shutdown: when it ends, when it gives up, and what it then says."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fastdist.core.errors import RpcTimeoutError, ShutdownIncomplete, WorkerLostError
+from fastdist.core.future import Future
+from fastdist.distributed import rpc
+from fastdist.distributed.rpc.handlers import Reply
+from fastdist.distributed.rpc.interceptors import Envelope
+from fastdist.distributed.rpc.membership import WorkerInfo
+from fastdist.distributed.rpc.metrics import CallCounts
+from fastdist.distributed.rpc.shutdown_barrier import ShutdownBarrier
+from tests.distributed.workers import run_group
+
+
+class Answer(Future[Reply]):
+    """A Future whose wait ends with the call's timeout, as an agent's does."""
+
+    timeout_s: float | None = None
+
+    def wait(self, timeout: float | None = None) -> Reply:
+        try:
+            return super().wait(self.timeout_s)
+        except TimeoutError:
+            raise RpcTimeoutError("too long") from None
+
+
+class Member:
+    """One worker of a group in this process: what a barrier needs of its agent."""
+
+    def __init__(self, group: list[Member], rank: int) -> None:
+        self.group = group
+        self.info = WorkerInfo(f"w{rank}", rank)
+        self.counts = CallCounts()
+        self.dead = False
+        self.num_sent = 0
+        self.before_send: Callable[[], None] = lambda: None
+        self.barrier = ShutdownBarrier(self, self.counts, lambda rank: None)  # type: ignore[arg-type]
+        self.error: BaseException | None = None
+        self.took_s = 0.0
+
+    def get_worker_info(self) -> WorkerInfo:
+        return self.info
+
+    def get_worker_infos(self) -> list[WorkerInfo]:
+        return [member.info for member in self.group]
+
+    def is_dead(self, rank: int) -> bool:
+        return self.group[rank].dead
+
+    def send(
+        self, to: int, kind: int, tensors: Any, metadata: dict[str, Any], timeout_s: float
+    ) -> Answer:
+        self.num_sent += 1
+        self.before_send()
+        answer = Answer()
+        answer.timeout_s = timeout_s or None
+        if self.group[to].dead:
+            answer.set_exception(WorkerLostError(f"w{to} is gone"))
+            return answer
+        came = self.group[to].barrier._report_came(Envelope(kind, self.info.id, [], metadata))
+        if isinstance(came, Future):
+            came.add_done_callback(
+                lambda done: answer.try_complete(
+                    None if done.exception() else done.value(), done.exception()
+                )
+            )
+        else:
+            answer.set_result(came)
+        return answer
+
+    def wait(self, timeout_s: float) -> None:
+        began = time.monotonic()
+        try:
+            self.barrier.wait(timeout_s)
+        except ShutdownIncomplete as error:
+            self.error = error
+        self.took_s = time.monotonic() - began
+
+
+def make_group(size: int = 3) -> list[Member]:
+    group: list[Member] = []
+    group.extend(Member(group, rank) for rank in range(size))
+    return group
+
+
+def start(members: list[Member], timeout_s: float) -> list[threading.Thread]:
+    threads = [threading.Thread(target=member.wait, args=(timeout_s,)) for member in members]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def join(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def test_all_leave_when_nothing_is_under_way() -> None:
+    group = make_group()
+    join(start(group, 5.0))
+    assert [member.error for member in group] == [None] * 3
+    assert max(member.took_s for member in group) < 2
+
+
+def test_nobody_leaves_while_a_member_runs_a_call() -> None:
+    group = make_group()
+    group[1].counts.request_came()
+    threads = start(group, 10.0)
+    threads[0].join(0.5)
+    assert all(thread.is_alive() for thread in threads)
+    group[1].counts.request_answered()
+    join(threads)
+    assert [member.error for member in group] == [None] * 3
+
+
+def test_a_call_that_does_not_end_is_told_to_all_alike_and_in_time() -> None:
+    group = make_group()
+    group[1].counts.request_came()
+    join(start(group, 0.6))
+    assert len({str(member.error) for member in group}) == 1
+    assert "still under way after 0.6 s: 1 at 'w1'" in str(group[0].error)
+    for member in group:
+        assert 0.5 < member.took_s < 2
+
+
+def test_rounds_do_not_chase_each_other_while_a_call_runs() -> None:
+    group = make_group()
+    group[1].counts.request_came()
+    join(start(group, 1.0))
+    assert max(member.num_sent for member in group) < 12
+
+
+def test_a_call_of_ones_own_without_an_answer_is_told_to_all_alike() -> None:
+    group = make_group()
+    group[2].counts.call_sent("w0", 10)
+    join(start(group, 0.6))
+    assert len({str(member.error) for member in group}) == 1
+    assert "1 at 'w2'" in str(group[0].error)
+
+
+def test_work_that_wanders_from_call_to_call_is_not_overlooked() -> None:
+    # Between its reports w1 has a call each time, which has ended whenever it reports.
+    group = make_group()
+    calls_left = [5]
+
+    def have_a_call() -> None:
+        if calls_left[0]:
+            calls_left[0] -= 1
+            group[1].counts.request_came()
+            group[1].counts.request_answered()
+
+    group[1].before_send = have_a_call
+    join(start(group, 5.0))
+    assert [member.error for member in group] == [None] * 3
+    assert calls_left == [0]
+
+
+def test_a_group_that_never_falls_quiet_is_left_at_the_timeout() -> None:
+    group = make_group()
+
+    def have_a_call() -> None:
+        group[1].counts.request_came()
+        group[1].counts.request_answered()
+
+    group[1].before_send = have_a_call
+    join(start(group, 0.5))
+    for member in group:
+        assert "new ones begin all the time" in str(member.error)
+
+
+def test_a_member_that_does_not_come_is_named() -> None:
+    group = make_group()
+    join(start(group[:2], 0.4))
+    for member in group[:2]:
+        assert "missing: w2" in str(member.error)
+        assert member.took_s < 2
+
+
+def test_the_next_rank_leads_when_the_leader_dies() -> None:
+    group = make_group()
+    threads = start(group[1:], 10.0)
+    threads[0].join(0.2)
+    waiting, group[0].barrier._waiting = group[0].barrier._waiting, []
+    group[0].dead = True
+    for _, answer in waiting:
+        answer.set_exception(WorkerLostError("w0 is gone"))
+    join(threads)
+    assert [member.error for member in group] == [None] * 3
+
+
+# ---- over processes -----------------------------------------------------------------------------
+
+
+def hold(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+def shut_down_while_a_forgotten_call_runs() -> tuple[str, float, float]:
+    rpc.init_rpc(f"w{os.environ['RANK']}")
+    if os.environ["RANK"] == "0":
+        with pytest.raises(RpcTimeoutError):
+            rpc.rpc_sync("w1", hold, (4.0,), timeout=0.1)
+    busy_before, began = time.process_time(), time.monotonic()
+    with pytest.raises(ShutdownIncomplete) as raised:
+        rpc.shutdown(timeout=1.5)
+    return str(raised.value), time.monotonic() - began, time.process_time() - busy_before
+
+
+def test_a_shutdown_ends_in_time_though_a_call_that_nobody_waits_for_still_runs() -> None:
+    answers = run_group(shut_down_while_a_forgotten_call_runs, 3)
+    text = (
+        "all workers have reached the shutdown barrier, but calls are still under way after "
+        "1.5 s: 1 at 'w1'"
+    )
+    assert [answer[0] for answer in answers] == [text] * 3
+    for rank, (_, took_s, busy_s) in enumerate(answers):
+        # The worker itself waits a little longer for the function to end.
+        assert 1 < took_s < (6 if rank == 1 else 3.5)
+        assert busy_s < 0.5
