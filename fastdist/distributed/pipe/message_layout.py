@@ -37,6 +37,8 @@ MAX_BYTES: Final = 16 << 30
 INLINE_BYTES: Final = 16 << 10
 FRAME_BYTES: Final = 16 << 20
 NO_INDEX: Final = 0xFFFF
+# The message id of what is no call and answers none: greetings and notices.
+NO_CALL: Final = (1 << 64) - 1
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 

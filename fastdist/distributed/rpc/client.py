@@ -11,7 +11,7 @@ from fastdist.core.errors import FastdistError, RpcError, WorkerLostError
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import ThreadPool, hand_on_lead
 from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
-from fastdist.distributed.pipe.message import Buffer, Message, decode
+from fastdist.distributed.pipe.message import NO_CALL, Buffer, Message, decode
 
 from .interceptors import Envelope
 from .lane_call import LaneCall
@@ -46,7 +46,7 @@ class Client:
         me: Record,
         pool: ThreadPool,
         counts: CallCounts,
-        peer_of: Callable[[int], Peer],
+        peer_of: Callable[[int, MessageType], Peer],
         device_map_to: Callable[[int], Mapping[Device, Device]],
     ) -> None:
         self.timeouts = Timeouts()
@@ -145,7 +145,7 @@ class Client:
     def answer_came(self, peer: Peer, frames: list[Buffer]) -> None:
         """Complete the call that an answer on lane 0 is for; on the progress thread."""
         answer = decode(frames)
-        if answer.message_id == 0:
+        if answer.message_id == NO_CALL:
             # The answer to a greeting is a refusal.
             envelope = Envelope(answer.type, peer.info.id, [], answer.metadata)
             refused = Call(peer, envelope, 0, None, "HELLO")
@@ -172,9 +172,9 @@ class Client:
         timeout_s: float,
         what: object,
     ) -> Call:
-        peer = self._peer_of(worker_id)
+        peer = self._peer_of(worker_id, kind)
         envelope = Envelope(kind, worker_id, tensors, dict(metadata) if metadata else None)
-        message_id = self._me.rank << 48 | next(self._numbers) + 1
+        message_id = self._me.rank << 48 | next(self._numbers)
         return Call(peer, envelope, message_id, deadline_of(timeout_s), what)
 
     def _pack(self, call: Call, value: Any) -> None:
@@ -236,7 +236,7 @@ class Client:
         hand_on_lead()
         try:
             answer, received_bytes = _exchange(call, own)
-            broken = answer.type == MessageType.GREET_FIRST or answer.message_id == 0
+            broken = answer.type == MessageType.GREET_FIRST or answer.message_id == NO_CALL
             value = open_answer(answer, call)
             failed = False
             return value
@@ -276,8 +276,8 @@ def _exchange(call: Call, own: OwnLane) -> tuple[Message, int]:
     while True:
         frames = lane.receive(deadline)
         answer = decode(frames)
-        # Older answers are those of calls that took too long; 0 is the refusal of the greeting.
-        if answer.message_id == call.message_id or answer.message_id == 0:
+        # Older answers are those of calls that took too long; that to no call refuses the greeting.
+        if answer.message_id == call.message_id or answer.message_id == NO_CALL:
             return answer, sum(len(frame) for frame in frames)
 
 
@@ -316,7 +316,7 @@ class _Resend:
 
     def _again_or(self, error: BaseException) -> None:
         dead = (
-            isinstance(error, WorkerLostError) and self._client._peer_of(self._request[0]).is_dead
+            isinstance(error, WorkerLostError) and self._client._peer_of(*self._request[:2]).is_dead
         )
         if self._left == 0 or dead or not isinstance(error, RpcError):
             self.outcome.try_complete(error=error)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import hand_on_lead
 from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
-from fastdist.distributed.pipe.message import Message, decode
+from fastdist.distributed.pipe.message import NO_CALL, Message, decode
 
 from .handlers import Reply
 from .message_types import MessageType
@@ -69,8 +69,9 @@ class LaneCall:
                 self._error = self._lost_error(self._own, self._call)
                 return True
             answer = decode(frames)
-            # Older answers are those of calls that took too long; 0 is a refusal of the greeting.
-            if answer.message_id in (self._call.message_id, 0):
+            # Older answers are those of calls that took too long; that to no call refuses the
+            # greeting.
+            if answer.message_id in (self._call.message_id, NO_CALL):
                 self._answer, self._size = answer, sum(len(frame) for frame in frames)
         if self._answer is not None and self._answer.type == MessageType.GREET_FIRST:
             # The lane had lost its connection unnoticed. The request has not run: once more.
@@ -96,7 +97,7 @@ class LaneCall:
             failed = False
             return reply
         finally:
-            broken = answer is None or answer.message_id == 0
+            broken = answer is None or answer.message_id == NO_CALL
             self._end(broken=broken, failed=failed)
 
     def give_up(self) -> None:

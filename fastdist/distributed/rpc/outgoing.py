@@ -94,7 +94,7 @@ class Call:
     def timeout_error(self, timeout_s: float) -> RpcTimeoutError:
         """Return the error of a call that ran for too long."""
         return RpcTimeoutError(
-            f"RPC ran for more than set timeout ({round(timeout_s * 1000)} ms) and will now be "
+            f"RPC ran for more than set timeout ({whole_ms(timeout_s)} ms) and will now be "
             f"marked with an error: {self.describe()}; raise timeout=, or look for what keeps it "
             "busy there"
         )
@@ -105,8 +105,14 @@ def deadline_of(timeout_s: float) -> float | None:
     inherited: float | None = getattr(_deadline, "value", None)
     if timeout_s <= 0:
         return inherited
-    own = time.monotonic() + timeout_s
+    own = time.monotonic() + whole_ms(timeout_s) / 1000
     return own if inherited is None else min(own, inherited)
+
+
+def whole_ms(timeout_s: float) -> int:
+    """Return a timeout in whole milliseconds: what is left over is dropped, but none becomes 0."""
+    # The small addend is for floats such as 0.57, whose product with 1000 lies just below 570.
+    return max(1, int(timeout_s * 1000 + 1e-6)) if timeout_s > 0 else 0
 
 
 def inherit_deadline(deadline: float | None) -> float | None:

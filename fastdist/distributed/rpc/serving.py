@@ -170,7 +170,7 @@ class Server:
         except RpcError as error:
             envelope, body, encoding = pack_error(error, self._me.name, message.source)
             refusal = Message(
-                envelope.message_type, 0, body=body, encoding=encoding, metadata=envelope.metadata
+                envelope.message_type, body=body, encoding=encoding, metadata=envelope.metadata
             )
             self._listener.reply(received.route, refusal.encode())
             return

@@ -155,8 +155,8 @@ class ZmqAgent(RpcAgent):
         maps = self.options.device_maps
         return maps.get(self.members.get(worker_id).name, {}) if maps else {}
 
-    def peer(self, worker_id: int) -> Peer:
-        """Return a worker to speak with, connected now if it was not.
+    def peer(self, worker_id: int, kind: MessageType = MessageType.HELLO) -> Peer:
+        """Return a worker to send a message of a kind to, connected now if it was not.
 
         Raises  RpcNotRunningError after shutdown; RpcError for an unknown id
         """
@@ -167,8 +167,8 @@ class ZmqAgent(RpcAgent):
         with self._peers_lock:
             if not self._is_running:
                 raise RpcNotRunningError(
-                    f"Node {self.me.rank} tried to send() a message to {record.name!r} but RPC is "
-                    "no longer running on this node."
+                    f"Node {self.me.rank} tried to send() a message of type {kind.name} but RPC is "
+                    f"no longer running on this node. It was for worker {record.name!r}"
                 )
             peer = self._peers.get(worker_id)
             if peer is not None and peer.record.incarnation == record.incarnation:

@@ -95,6 +95,8 @@ def test_gradients_of_a_tensor_in_several_calls_add_up() -> None:
     a = leaf(1)
     with da.context() as context_id:
         loss = rpc.rpc_sync("w1", mix, (a, a)) + rpc.rpc_sync("w2", first_of, (a,)) + a
+        context = da._current_context()
+        assert (len(context._send_functions()), len(context._recv_functions())) == (2, 2)
         da.backward(context_id, [loss.sum()])
         found = da.get_gradients(context_id)
     (mix(a, a) + a * 3).sum().backward()

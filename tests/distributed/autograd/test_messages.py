@@ -124,7 +124,7 @@ def test_a_message_id_that_comes_twice_is_our_mistake(agent: FakeAgent) -> None:
             context.add_send_function(send, message_id)
 
 
-@pytest.mark.seed("U3", "U10", "U12")
+@pytest.mark.seed("U3", "U4", "U10", "U12")
 def test_a_wrapped_request_makes_its_context_current_while_it_runs(agent: FakeAgent) -> None:
     with da.context() as theirs:
         sent = request(MessageType.PYTHON_CALL)
@@ -151,14 +151,26 @@ def test_received_tensors_have_a_history_where_they_required_grad(agent: FakeAge
         assert recv.from_worker_id == 3 and recv.name() == "RecvRpcBackward"
 
 
-@pytest.mark.seed("U7")
+@pytest.mark.seed("U4")
+def test_received_tensors_of_which_none_required_grad_get_no_receive(agent: FakeAgent) -> None:
+    with da.context():
+        sent = request(MessageType.PYTHON_CALL, leaf().detach())
+        tensor = leaf().detach()
+        with interceptors.request_in(arrived(sent, [tensor], [False])):  # type: ignore[union-attr]
+            pass
+        assert tensor.grad_fn is None and da._current_context()._recv_functions() == {}
+
+
+@pytest.mark.seed("U7", "U11")
 def test_a_response_without_gradients_is_not_wrapped(agent: FakeAgent) -> None:
     with da.context():
         asked = request(MessageType.PYTHON_CALL)
-        plain = Envelope(MessageType.PYTHON_RET, 1, [leaf().detach()])
+        plain = Envelope(MessageType.PYTHON_RET, 2, [leaf().detach()])
         interceptors.response_out(plain, asked)
-        wrapped = Envelope(MessageType.PYTHON_RET, 1, [leaf() * 2])
+        assert da._current_context()._known_worker_ids() == {1}
+        wrapped = Envelope(MessageType.PYTHON_RET, 2, [leaf() * 2])
         interceptors.response_out(wrapped, asked)
+        assert da._current_context()._known_worker_ids() == {1, 2}
     assert plain.autograd is None and plain.message_type == MessageType.PYTHON_RET
     assert wrapped.message_type == MessageType.FORWARD_AUTOGRAD_RESP
 

@@ -123,7 +123,7 @@ def test_a_pass_needs_its_context(agent: FakeAgent) -> None:
     assert dist_engine().number_of_passes() == 0
 
 
-@pytest.mark.seed("E36")
+@pytest.mark.seed("E36", "U5")
 def test_a_receive_whose_context_is_gone_says_so(agent: FakeAgent) -> None:
     context = DistAutogradContext(1)
     x = leaf()

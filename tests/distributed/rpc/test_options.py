@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from fastdist.core.device import Device
@@ -12,12 +14,14 @@ from fastdist.distributed.rpc.membership import require_name
 
 
 @pytest.mark.seed("T5", "T8")
-def test_defaults_are_torchs() -> None:
+def test_defaults_are_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FASTDIST_TRANSPORTS", raising=False)
     options = TensorPipeRpcBackendOptions()
     assert options.num_worker_threads == 16
     assert options.rpc_timeout == 60.0
     assert options.init_method == "env://"
     assert options.device_maps == {} and options.devices == []
+    assert options._transports is None and options._channels is None
     assert rpc.ZmqRpcBackendOptions is TensorPipeRpcBackendOptions
 
 
@@ -80,7 +84,7 @@ def test_devices_must_be_gpus() -> None:
 @pytest.mark.parametrize("name", ["", "a b", "ü", "x" * 128, "a/b", "new\n"])
 def test_bad_worker_names_are_refused(name: str) -> None:
     text = "^" + r"Worker name must match \^\[A-Za-z0-9-_:\]\*\$, and must be non-empty and shorter"
-    with pytest.raises(RuntimeError, match=text + " than 128 chars, but got"):
+    with pytest.raises(RuntimeError, match=f"{text} than 128 chars, but got {re.escape(name)}$"):
         require_name(name)
     with pytest.raises(RuntimeError, match=text):
         rpc.init_rpc(name, rank=0, world_size=1)
@@ -93,12 +97,26 @@ def test_good_worker_names_pass() -> None:
 
 @pytest.mark.seed("T39")
 def test_message_kinds_are_numbered_as_torchs() -> None:
-    torchs = [kind for kind in MessageType if kind & 0xFF < 0x80]
-    assert len(torchs) == 27
-    assert MessageType.SCRIPT_CALL == 0x100 and MessageType.PYTHON_RET == 0x203
-    assert MessageType.FORWARD_AUTOGRAD_REQ == 0x10F and MessageType.RREF_ACK == 0x20E
-    assert MessageType.EXCEPTION == 0x237 and MessageType.UNKNOWN == 0x3C
-    assert MessageType.RREF_BACKWARD_RESP == 0x218
+    torchs = {kind.name: kind for kind in MessageType if kind & 0xFF < 0x80}
+    # Calls, the RRef protocol, autograd forward and backward, clean-up, profiling, RRef backward.
+    requests = {
+        0x00: "SCRIPT_CALL", 0x02: "PYTHON_CALL", 0x04: "SCRIPT_REMOTE_CALL",
+        0x05: "PYTHON_REMOTE_CALL", 0x07: "SCRIPT_RREF_FETCH_CALL",
+        0x08: "PYTHON_RREF_FETCH_CALL", 0x0B: "RREF_USER_DELETE", 0x0C: "RREF_FORK_REQUEST",
+        0x0D: "RREF_CHILD_ACCEPT", 0x0F: "FORWARD_AUTOGRAD_REQ", 0x11: "BACKWARD_AUTOGRAD_REQ",
+        0x13: "CLEANUP_AUTOGRAD_CONTEXT_REQ", 0x15: "RUN_WITH_PROFILING_REQ",
+        0x17: "RREF_BACKWARD_REQ",
+    }  # fmt: skip
+    responses = {
+        0x01: "SCRIPT_RET", 0x03: "PYTHON_RET", 0x06: "REMOTE_RET",
+        0x09: "SCRIPT_RREF_FETCH_RET", 0x0A: "PYTHON_RREF_FETCH_RET", 0x0E: "RREF_ACK",
+        0x10: "FORWARD_AUTOGRAD_RESP", 0x12: "BACKWARD_AUTOGRAD_RESP",
+        0x14: "CLEANUP_AUTOGRAD_CONTEXT_RESP", 0x16: "RUN_WITH_PROFILING_RESP",
+        0x18: "RREF_BACKWARD_RESP", 0x37: "EXCEPTION",
+    }  # fmt: skip
+    expected = {name: 0x100 | number for number, name in requests.items()}
+    expected |= {name: 0x200 | number for number, name in responses.items()}
+    assert torchs == {**expected, "UNKNOWN": 0x3C} and len(torchs) == 27
     for kind in MessageType:
         assert not (kind.is_request() and kind.is_response())
         assert kind.is_request() == bool(kind & 0x100)

@@ -1,0 +1,307 @@
+"""What an agent says of itself and keeps to: ids, times, counts, its errors, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import fastdist
+from fastdist.core.errors import RpcError, RpcNotRunningError, RpcTimeoutError
+from fastdist.distributed import rpc
+from fastdist.distributed.rpc.outgoing import whole_ms
+from fastdist.distributed.rpc.peer import Peer
+from fastdist.distributed.store import PrefixStore
+from fastdist.futures import Future, wait_all
+from tests.distributed.workers import Group, run_group
+
+THREADS = 4
+
+
+def init() -> None:
+    options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=THREADS)
+    rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=options)
+
+
+def leave() -> None:
+    rpc.shutdown()
+
+
+@pytest.fixture(scope="module")
+def group() -> Iterator[Group]:
+    group = Group(__file__, 2)
+    try:
+        group.run_all(init)
+        yield group
+        group.run_all(leave)
+        assert group.end() == [0, 0]
+    finally:
+        group.kill()
+
+
+def who() -> str:
+    return rpc.get_worker_info().name
+
+
+def size_of(x: Any) -> int:
+    return int(x.numel())
+
+
+def ones(count: int) -> Any:
+    return fastdist.ones(count)
+
+
+_gate = threading.Event()
+
+
+def open_gate() -> None:
+    _gate.set()
+
+
+def close_gate() -> None:
+    _gate.clear()
+
+
+def wait_at_gate() -> str:
+    assert _gate.wait(20)
+    return "passed"
+
+
+# ---- each function below runs in worker 0 -------------------------------------------------------
+
+
+def ids_are_counted() -> None:
+    agent: Any = rpc._get_current_rpc_agent()
+    ids: list[int] = []
+    new_call = agent.client._new_call
+
+    def note(*request: Any) -> Any:
+        call = new_call(*request)
+        ids.append(call.message_id)
+        return call
+
+    agent.client._new_call = note
+    try:
+        for _ in range(3):
+            rpc.rpc_sync("w1", who)
+            rpc.rpc_async("w1", who).wait()
+    finally:
+        agent.client._new_call = new_call
+    assert ids == [*range(ids[0], ids[0] + 6)]
+
+
+def unset_is_the_default() -> None:
+    rpc.rpc_sync("w1", close_gate)
+    before = rpc.get_rpc_timeout()
+    rpc._set_rpc_timeout(0.0509)
+    try:
+        for call in (rpc.rpc_sync, lambda *a, timeout: rpc.rpc_async(*a, timeout=timeout).wait()):
+            with pytest.raises(
+                RpcTimeoutError, match=r"^RPC ran for more than set timeout \(50 ms"
+            ):
+                call("w1", wait_at_gate, (), timeout=-1)
+    finally:
+        rpc._set_rpc_timeout(before)
+        rpc.rpc_sync("w1", open_gate)
+
+
+def bytes_are_counted_by_destination() -> None:
+    agent: Any = rpc._get_current_rpc_agent()
+    rpc.rpc_sync("w0", who), rpc.rpc_sync("w1", who)
+    before = agent.counts.network_data()
+    assert rpc.rpc_sync("w1", size_of, (fastdist.ones(25_000),)) == 25_000
+    assert rpc.rpc_async("w1", ones, (50_000,)).wait().shape == (50_000,)
+    after = agent.counts.network_data()
+    sent = after["w1"].total_sent_bytes - before["w1"].total_sent_bytes
+    received = after["w1"].total_recv_bytes - before["w1"].total_recv_bytes
+    assert 100_000 < sent < 101_000 and 200_000 < received < 201_000
+    assert after["w1"].num_calls == before["w1"].num_calls + 2
+    assert after["w1"].total_errors == before["w1"].total_errors
+    assert after["w0"] == before["w0"]
+
+
+@rpc.functions.async_execution
+def answer_at_gate() -> Future[str]:
+    _answers.append(Future())
+    return _answers[-1]
+
+
+_answers: list[Future[str]] = []
+
+
+def give_answers() -> None:
+    while _answers:
+        _answers.pop().set_result("later")
+
+
+def functions_that_answer_later_hold_no_thread() -> None:
+    count = 10 * THREADS
+    futures = [rpc.rpc_async("w1", answer_at_gate) for _ in range(count)]
+    # They have all begun, and other calls still find a thread.
+    while int(rpc.rpc_sync("w1", server_calls)) < count:
+        pass
+    assert int(rpc.rpc_sync("w1", pool_size)) < count
+    assert rpc._get_debug_info()["agent.client_active_calls"] == str(count)
+    rpc.rpc_sync("w1", give_answers)
+    assert [future.wait() for future in futures] == ["later"] * count
+    assert rpc.rpc_sync("w1", server_calls) == "0"
+
+
+def server_calls() -> str:
+    info: dict[str, str] = rpc._get_current_rpc_agent().get_metrics()
+    return info["agent.server_active_async_calls"]
+
+
+def pool_size() -> str:
+    info: dict[str, str] = rpc._get_current_rpc_agent().get_metrics()
+    return info["agent.thread_pool_size"]
+
+
+def raise_at_gate() -> None:
+    wait_at_gate()
+    raise KeyError("missing")
+
+
+def thread_name(done: Future[Any]) -> str:
+    return threading.current_thread().name
+
+
+def callbacks_run_in_the_pool_however_a_call_ends() -> None:
+    close_gate(), rpc.rpc_sync("w1", close_gate)
+    ends = [
+        rpc.rpc_async("w1", wait_at_gate),
+        rpc.rpc_async("w0", wait_at_gate),
+        rpc.rpc_async("w1", raise_at_gate),
+        rpc.rpc_async("w1", wait_at_gate, timeout=0.3),
+    ]
+    names: list[Future[str]] = [end.then(thread_name) for end in ends]
+    late = names[-1].wait(20)
+    open_gate(), rpc.rpc_sync("w1", open_gate)
+    for name in [*wait_all(names), late]:
+        assert name.startswith("fastdist-rpc-pool"), name
+
+
+def misses_say_who_asked_for_whom() -> None:
+    me = f"name:w{os.environ['RANK']},rank:{os.environ['RANK']}"
+    with pytest.raises(RpcError, match=f"^{me} could not find destination name nope"):
+        rpc.get_worker_info("nope")
+    with pytest.raises(RpcError, match=f"^{me} could not find destination id 17"):
+        rpc.get_worker_info(17)
+    with pytest.raises(RpcError, match=f"^{me} could not find destination name nope"):
+        rpc.rpc_sync("nope", who)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(ids_are_counted, marks=pytest.mark.seed("T18")),
+        pytest.param(unset_is_the_default, marks=pytest.mark.seed("T20")),
+        pytest.param(bytes_are_counted_by_destination, marks=pytest.mark.seed("T12")),
+        pytest.param(
+            functions_that_answer_later_hold_no_thread, marks=pytest.mark.seed("T28", "T36")
+        ),
+        pytest.param(callbacks_run_in_the_pool_however_a_call_ends, marks=pytest.mark.seed("T33")),
+        pytest.param(misses_say_who_asked_for_whom, marks=pytest.mark.seed("T17")),
+    ],
+    ids=lambda body: body.__name__,
+)
+def test_agent(group: Group, body: Any) -> None:
+    group[0].run(body)
+
+
+# ---- its beginning and its end ------------------------------------------------------------------
+
+
+@pytest.mark.seed("T20")
+@pytest.mark.parametrize(
+    ("timeout_s", "ms"), [(0, 0), (1e-9, 1), (0.0019, 1), (0.57, 570), (60, 60_000)]
+)
+def test_a_timeout_is_in_whole_milliseconds(timeout_s: float, ms: int) -> None:
+    assert whole_ms(timeout_s) == ms
+
+
+def look_into_the_store() -> tuple[list[str], list[str], int]:
+    init()
+    agent: Any = rpc._get_current_rpc_agent()
+    first_call = agent.client._new_call(0, rpc.MessageType.PYTHON_CALL, [], None, 0.0, "nothing")
+    names, addrs = PrefixStore("names", agent.store), PrefixStore("addrs", agent.store)
+    found = [names.get(str(rank)).decode() for rank in range(4)]
+    of_their_own = agent.me.addresses
+    addresses = [json.loads(addrs.get(name)) for name in found]
+    assert addresses[agent.me.rank] == of_their_own
+    rpc.shutdown()
+    return found, [entry["uv"] for entry in addresses], first_call.message_id
+
+
+@pytest.mark.seed("T16", "T18")
+def test_members_find_each_other_through_prefixes_of_one_store() -> None:
+    answers = run_group(look_into_the_store, 4)
+    for rank, (names, addresses, first_id) in enumerate(answers):
+        assert names == ["w0", "w1", "w2", "w3"]
+        assert addresses == answers[0][1] and len(set(addresses)) == 4
+        assert first_id == rank << 48
+
+
+def send_after_the_end() -> None:
+    init()
+    agent: Any = rpc._get_current_rpc_agent()
+    info = rpc.get_worker_info("w1")
+    rpc.shutdown()
+    text = (
+        rf"^Node {os.environ['RANK']} tried to send\(\) a message of type PYTHON_CALL but RPC is "
+        r"no longer running on this node\."
+    )
+    for call in (agent.call, agent.call_async):
+        with pytest.raises(RpcNotRunningError, match=text):
+            call(info, who, (), {}, 1.0)
+    text = text.replace("PYTHON_CALL", "CLEANUP_AUTOGRAD_CONTEXT_REQ")
+    with pytest.raises(RpcNotRunningError, match=text):
+        agent.send(1, rpc.MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ)
+
+
+@pytest.mark.seed("T34")
+def test_a_message_after_the_end_is_refused_by_its_type() -> None:
+    run_group(send_after_the_end, 2)
+
+
+def end_with_a_call_under_way() -> None:
+    init()
+    agent: Any = rpc._get_current_rpc_agent()
+    order: list[str] = []
+
+    def note(what: str, owner: Any, name: str) -> None:
+        function = getattr(owner, name)
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            finally:
+                order.append(what)
+
+        setattr(owner, name, noted)
+
+    future = rpc.rpc_async("w0", wait_at_gate)
+    ended = future.then(lambda done: (threading.current_thread().name, repr(done.exception())))
+    ended.add_done_callback(lambda done: order.append("callback"))
+    note("pipe", Peer, "close")
+    note("progress", agent.client.progress, "stop")
+    note("pool", agent.pool, "stop")
+    note("listener", agent._listener, "close")
+    # The function ends once the pipes are closed: the pool waits for it, and runs what is left.
+    ended.add_done_callback(lambda done: open_gate())
+    rpc.shutdown(graceful=False)
+    assert order.index("callback") < order.index("pool")
+    order.remove("callback")
+    assert order == ["pipe", "progress", "pool", "listener"]
+    thread, error = ended.value()
+    assert thread.startswith("fastdist-rpc-pool") and "has shut down RPC" in error
+    assert [t.name for t in threading.enumerate() if t.name.startswith("fastdist-rpc")] == []
+
+
+@pytest.mark.seed("T32")
+def test_a_shutdown_closes_pipes_then_ends_io_then_the_pool() -> None:
+    run_group(end_with_a_call_under_way, 1)
