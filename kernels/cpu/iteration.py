@@ -14,7 +14,7 @@ import numba
 import numpy as np
 
 from .compiler import compiled
-from .machine import LOAD, STORE, call_loop, copy_bytes, load_int
+from .machine import LOAD, STORE, call_loop, copy_bytes, load_int, stack_words
 
 # Elements of a packed block: all blocks of a launch stay in the first-level cache.
 BLOCK: Final = 1024
@@ -32,11 +32,12 @@ BAD_SHAPE: Final = 1
 OVERLAP: Final = 2
 
 # Note [Words instead of arrays]
-# The functions below keep their tables in one block of 64-bit words and pass addresses. With NumPy
-# arrays in their place Numba takes 6 s to compile them instead of 3 (once a machine).
+# The functions below keep their tables in one block of 64-bit words on the stack and pass addresses.
+# With NumPy arrays in their place Numba takes 6 s to compile them instead of 2.3 (once a machine),
+# and every wrapper for callers from Python and C, which the parts do not have, would add to that.
 # A plan is: bases (count), shape (64), strides (64 x count, an axis after the other).
 _step = compiled(inline=True)
-_part = compiled(alone=False)
+_part = compiled(alone=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 _load8, _load16, _load32 = LOAD["int8"], LOAD["int16"], LOAD["int32"]
 _store8, _store16, _store32 = STORE["int8"], STORE["int16"], STORE["int32"]
 _get, _put = LOAD["int64"], STORE["int64"]
@@ -205,8 +206,7 @@ def _pack(source: Any, step: Any, target: Any, target_step: Any, count: Any, siz
 @_part
 def _run(loop: Any, count: Any, ndim: Any, plan: Any, sizes: Any, begin: Any, end: Any) -> None:
     """Run elements begin to end of the simplified shape, last axis fastest."""
-    memory = np.empty(3 * count + _MAX_NDIM + count * BLOCK, np.int64)
-    row = memory.ctypes.data
+    row = stack_words(3 * count + _MAX_NDIM + count * BLOCK)
     pointers, filled = row + 8 * count, row + 16 * count
     index = row + 24 * count
     blocks = index + 8 * _MAX_NDIM
@@ -248,8 +248,6 @@ def _run(loop: Any, count: Any, ndim: Any, plan: Any, sizes: Any, begin: Any, en
         if at == inner:
             at = 0
             _next_row(count, ndim, plan, row, index)
-    # The array owns the words that only addresses have named since.
-    memory[0] = 0
 
 
 @_part
@@ -313,20 +311,17 @@ def run_alone(loop: Any, operands: Any, count: Any, sizes: Any) -> Any:
     loop is the address of its code, sizes that of the count item sizes. Returns 0, BAD_SHAPE where
     an input does not broadcast to the output, or OVERLAP where one shares only some of its bytes.
     """
-    memory = np.empty(count + _MAX_NDIM + _MAX_NDIM * count, np.int64)
-    plan = memory.ctypes.data
+    plan = stack_words(count + _MAX_NDIM + _MAX_NDIM * count)
     ndim = _prepare(operands, count, sizes, plan)
     if ndim > 0:
-        _run(loop, count, ndim, plan, sizes, 0, _total(count, ndim, plan))
-    memory[0] = 0
+        _run(loop, count, ndim, plan, sizes, np.int64(0), _total(count, ndim, plan))
     return max(-ndim, 0)
 
 
 @compiled(parallel=True)
 def run_on_threads(loop: Any, operands: Any, count: Any, sizes: Any, threads: Any) -> Any:
     """Do the same on several threads; a share is a range of elements, so results do not change."""
-    memory = np.empty(count + _MAX_NDIM + _MAX_NDIM * count, np.int64)
-    plan = memory.ctypes.data
+    plan = stack_words(count + _MAX_NDIM + _MAX_NDIM * count)
     ndim = _prepare(operands, count, sizes, plan)
     if ndim > 0:
         total = _total(count, ndim, plan)
@@ -335,5 +330,4 @@ def run_on_threads(loop: Any, operands: Any, count: Any, sizes: Any, threads: An
         for thread in numba.prange(threads):
             begin = min(thread * share, total)
             _run(loop, count, ndim, plan, sizes, begin, min(begin + share, total))
-    memory[0] = 0
     return max(-ndim, 0)

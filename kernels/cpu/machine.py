@@ -110,6 +110,16 @@ def call_loop(typingctx: Any, function: Any, pointers: Any, count: Any) -> Any:
 
 
 @intrinsic
+def stack_words(typingctx: Any, count: Any) -> Any:
+    """Return the address of count 64-bit words that live until the function returns."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ptrtoint(builder.alloca(_INT64, args[0]), _INT64)
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
 def copy_bytes(typingctx: Any, source: Any, target: Any, count: Any) -> Any:
     """Copy count bytes between memories that do not overlap."""
 
