@@ -32,7 +32,7 @@ BAD_SHAPE: Final = 1
 OVERLAP: Final = 2
 
 # Note [Words instead of arrays]
-# The functions below keep their tables in one block of 64-bit words on the stack and pass addresses.
+# The functions below keep their tables in 64-bit words on the stack and pass their addresses.
 # With NumPy arrays in their place Numba takes 6 s to compile them instead of 2.3 (once a machine),
 # and every wrapper for callers from Python and C, which the parts do not have, would add to that.
 # A plan is: bases (count), shape (64), strides (64 x count, an axis after the other).
