@@ -12,6 +12,7 @@ import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.core.errors import GraphError
 from fastdist.distributed.autograd.context import DistAutogradContext
+from fastdist.distributed.autograd.dependencies import compute_dependencies
 from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
 from fastdist.engine.execution_order import current_graph_task_execution_order
@@ -80,6 +81,16 @@ def test_a_roots_gradient_is_one_of_its_dtype(agent: FakeAgent) -> None:
     assert seen[0].tolist() == [[1.0]] and seen[0].dtype is fastdist.float64
 
 
+@pytest.mark.seed("E10")
+def test_a_roots_gradient_is_on_its_device(agent: FakeAgent) -> None:
+    seen: list[Tensor] = []
+    loss = leaf().to("sim:0").sum()
+    loss.register_hook(seen.append)
+    with da.context() as context_id:
+        da.backward(context_id, [loss])
+    assert str(seen[0].device) == "sim:0" and seen[0].to("cpu").tolist() == 1.0
+
+
 # ---- the task -----------------------------------------------------------------------------------
 
 
@@ -97,6 +108,23 @@ def test_a_task_has_what_a_distributed_pass_wants(agent: FakeAgent, retain: bool
     task = task_of(DistAutogradContext(1), (a * b).sum(), retain=retain)
     assert (task.keep_graph, task.create_graph, task.depth) == (retain, False, 0)
     assert task.exit_on_error and len(task.captured_vars) == 2
+
+
+@pytest.mark.seed("E18", "E29")
+def test_a_task_ends_with_one_gradient_for_each_leaf(
+    agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks: list[Any] = []
+    monkeypatch.setattr(
+        "fastdist.distributed.autograd.engine.compute_dependencies",
+        lambda *args: tasks.append(compute_dependencies(*args)) or tasks[-1],
+    )
+    a, b = leaf(), leaf(3.0, 4.0)
+    with da.context() as context_id:
+        da.backward(context_id, [(a * b).sum()])
+        found = da.get_gradients(context_id)
+    captured = tasks[0].future.value()
+    assert sorted(map(id, captured)) == sorted(map(id, [found[a], found[b]]))
 
 
 @pytest.mark.seed("E13", "E14")

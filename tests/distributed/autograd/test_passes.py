@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,29 @@ def test_an_error_puts_the_threads_state_back(agent: FakeAgent) -> None:
         with pytest.raises(ZeroDivisionError, match=r"^Error on Node 3: division by zero"):
             da.backward(context_id, [y.sum()])
         assert da.current_context_id() == context_id and fastdist.is_grad_enabled()
+
+
+@pytest.mark.seed("E24")
+def test_after_an_error_nothing_more_of_the_pass_runs(agent: FakeAgent) -> None:
+    ran: list[Tensor] = []
+    good = leaf() * 2
+    good.register_hook(ran.append)
+    bad = leaf() * 3  # made later, so it runs first
+    bad.register_hook(lambda grad: 1 / 0)
+    with da.context() as context_id:
+        with pytest.raises(ZeroDivisionError):
+            da.backward(context_id, [(good + bad).sum()])
+        assert ran == [] and da.get_gradients(context_id) == {}
+
+
+@pytest.mark.seed("E25", "E33")
+def test_a_context_released_during_a_pass_ends_it(agent: FakeAgent) -> None:
+    y = leaf() * 2
+    with da.context() as context_id:
+        y.register_hook(lambda grad: da._release_context(context_id))
+        with pytest.raises(ContextReleasedError, match="was released during a backward pass"):
+            da.backward(context_id, [y.sum()])
+    assert dist_engine().number_of_passes() == 0
 
 
 class NeedsTwo(Exception):
@@ -100,20 +124,52 @@ def test_a_late_message_cannot_begin_a_pass_that_has_ended(agent: FakeAgent) -> 
     context = DistAutogradContext(1)
     x = leaf()
     add_send_rpc_backward(context, 5, [x])
-    ones = (fastdist.ones(2, dtype=fastdist.float64),)
-
-    def go(pass_id: int) -> Future[None]:
-        done, parcel = dist_engine().execute_send_functions_async(
-            context, [Gradients(5, ones)], True, pass_id=pass_id, fresh=False
-        )
-        assert parcel is None
-        return done
-
-    go(1).wait(5)
+    go(context, 5, pass_id=1, retain=True).wait(5)
     with pytest.raises(ContextReleasedError, match="has ended here"):
-        go(1)
-    go(2).wait(5)
+        go(context, 5, pass_id=1, retain=True)
+    go(context, 5, pass_id=2, retain=True).wait(5)
     assert context.gradients()[x].tolist() == [2.0, 2.0]
+
+
+def go(
+    context: DistAutogradContext, message_id: int, *, pass_id: int = 1, retain: bool = False
+) -> Future[None]:
+    """Let a gradient of ones come for one send."""
+    ones = (fastdist.ones(2, dtype=fastdist.float64),)
+    done, parcel = dist_engine().execute_send_functions_async(
+        context, [Gradients(message_id, ones)], retain, pass_id=pass_id, fresh=False
+    )
+    assert parcel is None
+    return done
+
+
+@pytest.mark.seed("E31", "E32")
+def test_the_first_gradient_is_answered_when_all_is_done_and_later_ones_at_once(
+    agent: FakeAgent,
+) -> None:
+    context, x = DistAutogradContext(1), leaf()
+    for message_id in (5, 6, 7):
+        add_send_rpc_backward(context, message_id, [x])
+    first = go(context, 5)
+    assert dist_engine().number_of_passes() == 1
+    assert go(context, 6).done() and not first.done()
+    assert go(context, 7).done() and first.done()
+    assert context.gradients()[x].tolist() == [3.0, 3.0]
+
+
+@pytest.mark.seed("E31", "E33")
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_pass_is_cleaned_up_before_its_answer_leaves(agent: FakeAgent, fails: bool) -> None:
+    context, y = DistAutogradContext(1), leaf() * 2
+    if fails:
+        y.register_hook(lambda grad: 1 / 0)
+    add_send_rpc_backward(context, 5, [leaf()])
+    add_send_rpc_backward(context, 6, [y])
+    done, passes = go(context, 5), list[int]()
+    done.add_done_callback(lambda _: passes.append(dist_engine().number_of_passes()))
+    go(context, 6)
+    assert passes == [0] and context.graph_task() is None
+    assert str(done.exception()) == ("Error on Node 3: division by zero" if fails else "None")
 
 
 @pytest.mark.seed("E33")
@@ -231,7 +287,7 @@ def test_nodes_of_a_device_run_on_the_streams_of_the_calling_thread(agent: FakeA
 def test_the_cpu_thread_ends_when_told_and_can_begin_again(agent: FakeAgent) -> None:
     thread = dist_engine().global_cpu_thread
     for _ in range(2):
-        thread.start()
+        thread.start(), thread.start()
         names = [t.name for t in threading.enumerate()]
         assert names.count("fastdist-cpu-continuations") == 1
         thread.stop()
@@ -262,6 +318,23 @@ def test_an_idle_engine_does_not_keep_the_interpreter() -> None:
         "dist_engine().global_cpu_thread.start()\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=20)
+
+
+@pytest.mark.seed("E23")
+def test_threads_run_one_pass_together(agent: FakeAgent) -> None:
+    context, x, together = DistAutogradContext(1), leaf(), threading.Barrier(2)
+
+    def meet(grad: Tensor) -> None:
+        together.wait(10)  # only if both threads are inside of the pass at once
+
+    for message_id in (5, 6):
+        y = x * 2
+        y.register_hook(meet)
+        add_send_rpc_backward(context, message_id, [y])
+    with ThreadPoolExecutor(2) as pool:
+        for answer in [pool.submit(go, context, message_id) for message_id in (5, 6)]:
+            answer.result(20).wait(10)
+    assert context.gradients()[x].tolist() == [4.0, 4.0]
 
 
 @pytest.mark.seed("E23")
