@@ -10,7 +10,10 @@ import importlib as _importlib
 import os as _os
 from typing import Any as _Any
 
+from .core.quiet_interrupt import end_quietly_if_command as _end_quietly_if_command
 from .core.version import __version__ as __version__
+
+_end_quietly_if_command()
 
 # The kernels live in the top-level folder kernels/ and are imported as fastdist.kernels. A wheel
 # holds them inside the package; an uninstalled or editable checkout has them beside it.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import signal
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from selectors import EVENT_READ, BaseSelector
 
 from fastdist.launch.guard import Guard
 from fastdist.launch.output import Output
-from fastdist.launch.report import Failure, last_line, signal_name, worker_failure
+from fastdist.launch.report import Failure, signal_name, worker_failure
 from fastdist.launch.screen import Screen
 from fastdist.launch.signals import SignalPipe, is_ending
 from fastdist.launch.worker_process import WorkerProcess
@@ -38,7 +38,7 @@ class Job:
         where: str = "",
     ) -> None:
         self.failure: Failure | None = None
-        self.also_failed: list[bytes] = []
+        self.also_failed: list[Failure] = []
         self._screen = screen
         self._selector = selector
         self._signals = signals
@@ -48,12 +48,18 @@ class Job:
         self._workers: list[WorkerProcess] = []
         self._kill_at: float | None = None
         self._is_asked_twice = False
+        self._has_lost_output = False
         selector.register(signals.fileno(), EVENT_READ, self._take_signals)
 
-    def run(self, commands: Sequence[Callable[[], WorkerProcess]]) -> None:
-        """Start the workers, and show what they write until the last has ended."""
-        for start in commands:
-            worker = start()
+    def run(self, commands: Mapping[int, Callable[[], WorkerProcess]]) -> None:
+        """Start the workers by rank, and show what they write until the last has ended."""
+        for rank, start in commands.items():
+            try:
+                worker = start()
+            except OSError as error:
+                # No process, no memory or no descriptor is left: those that run must end again.
+                self.stop_because(Failure(f"rank {rank} could not be started: {error}", 1))
+                break
             self._guard.add(worker.pid)
             self._workers.append(worker)
             self._output.add(worker)
@@ -71,30 +77,20 @@ class Job:
             for key, _ in self._selector.select(left):
                 key.data()
             self._meet_deadlines()
-            if self._screen.is_broken:
-                # As a program in a pipe ends by SIGPIPE: without words.
-                self.stop(
-                    Failure("", 128 + signal.SIGPIPE, was_asked=True),
-                    signal.SIGTERM,
-                    INTERRUPT_GRACE_S,
-                )
+            if self._screen.error is not None and not self._has_lost_output:
+                self._has_lost_output = True
+                self.stop(_lost_output(self._screen.error), signal.SIGTERM, INTERRUPT_GRACE_S)
 
     def stop(self, failure: Failure, number: signal.Signals, grace_s: float) -> None:
         """Ask all workers to end, and kill after grace_s who has not; the first call decides."""
         if self.failure is not None:
-            self._note(failure)
+            if not (self.failure.was_asked or failure.was_asked):
+                self.also_failed.append(failure)
             return
         self.failure = failure
         self._kill_at = time.monotonic() + grace_s
         for worker in self._workers:
             worker.send(number)
-
-    def _note(self, failure: Failure) -> None:
-        """Remember what failed after the first failure: a line each, without its traceback."""
-        if not self.failure or self.failure.was_asked or failure.was_asked:
-            return
-        how = b": " + last_line(failure.text) if failure.text else b""
-        self.also_failed.append(f"after that, {failure.sentence}".encode() + how)
 
     def stop_because(self, failure: Failure) -> None:
         """Stop as for a worker that failed."""
@@ -132,12 +128,9 @@ class Job:
             text = self._output.last_words(worker)
             if worker.status == 0:
                 continue
-            failure = worker_failure(worker, text, self._where)
-            if self.failure is None:
-                self.stop_because(failure)
-            elif text:
-                # It had failed as well; that it was then ended like the others says nothing.
-                self._note(replace(failure, sentence=f"rank {worker.rank} failed"))
+            # Without last words it was ended like the others, which says nothing.
+            if self.failure is None or text:
+                self.stop_because(worker_failure(worker, text, self._where))
 
     def _next_deadline(self) -> float:
         # Once the job ends, held text waits for its worker's end.
@@ -152,3 +145,11 @@ class Job:
             self._kill_at = None
             for worker in self._workers:
                 worker.send(signal.SIGKILL)
+
+
+def _lost_output(error: OSError) -> Failure:
+    """Describe the end of a job whose output nobody takes any more."""
+    if isinstance(error, BrokenPipeError) or error.errno == errno.EIO:
+        # The reader (`| head`, a terminal) has gone: end as by SIGPIPE, without words.
+        return Failure("", 128 + signal.SIGPIPE, was_asked=True)
+    return Failure(f"the output could not be written: {error.strerror}", 1)

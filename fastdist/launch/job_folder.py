@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import tempfile
+
+from fastdist.core.errors import StoreError
+from fastdist.distributed.sockets.addresses import private_base
 
 VARIABLE = "FASTDIST_RUNTIME_DIR"
 
 
 class JobFolder:
-    """A folder of mode 0700 whose path the workers find in FASTDIST_RUNTIME_DIR."""
+    """A folder of mode 0700 whose path the workers find in FASTDIST_RUNTIME_DIR.
+
+    Raises  StoreError if it can be made nowhere
+    """
 
     def __init__(self) -> None:
-        # Short, for a socket file's path may not be longer than 107 bytes.
-        self.path = tempfile.mkdtemp(prefix="fastdist-", dir=_parent())
+        try:
+            self.path = tempfile.mkdtemp(prefix="fastdist-", dir=private_base())
+        except OSError as error:
+            raise StoreError(
+                f"nowhere to put the job's secret and sockets: {error.strerror}: set TMPDIR or "
+                "XDG_RUNTIME_DIR to a folder of your own"
+            ) from error
 
     def write_private(self, name: str, text: str) -> str:
         """Write a file that only this user may read, and return its path."""
@@ -28,15 +38,3 @@ class JobFolder:
     def remove(self) -> None:
         """Remove the folder and all in it; workers may have left socket files behind."""
         shutil.rmtree(self.path, ignore_errors=True)
-
-
-def _parent() -> str | None:
-    folder = os.environ.get("XDG_RUNTIME_DIR")
-    if not folder:
-        return None
-    try:
-        status = os.stat(folder)
-    except OSError:
-        return None
-    usable = status.st_uid == os.getuid() and stat.S_ISDIR(status.st_mode)
-    return folder if usable and os.access(folder, os.W_OK | os.X_OK) else None

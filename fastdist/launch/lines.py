@@ -12,6 +12,8 @@ _FAILURE_STARTS = (
     b"Traceback (most recent call last):",
     b"  + Exception Group Traceback (most recent call last):",
     b"Fatal Python error:",
+    # A script that Python cannot read: there is no headline, for nothing has been called.
+    b'  File "',
 )
 _HELD_LIMIT_BYTES = 256 << 10
 

@@ -35,7 +35,8 @@ def main(arguments: Sequence[str] | None = None, prog: str = "fastdist run") -> 
     try:
         return launch(options, find_secret(options.nodes, os.environ), prog)
     except (AuthenticationError, StoreError) as error:
-        # Nothing has started: no secret, a secret that cannot be read, a port that is taken.
+        # Nothing has started: a secret that is missing or cannot be read, a port that is taken, no
+        # place for the job's files.
         print(f"{prog}: {error}", file=sys.stderr)
         return _USAGE_ERROR
 
@@ -45,6 +46,7 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
 
     Thread  main thread only: it takes the signals
     """
+    _open_standard_files()
     with ExitStack() as stack:
         signals = stack.enter_context(SignalPipe())
         meeting = Meeting(options, secret)
@@ -71,6 +73,16 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
         return 0 if job.failure is None else job.failure.exit_status
 
 
+def _open_standard_files() -> None:
+    """Let nothing that is opened from now on take the place of stdin, stdout or stderr.
+
+    Whoever starts a command may have closed them; a worker's pipe would then be our stdout.
+    """
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(fd, True)
+    os.close(fd)
+
+
 def _take_news(job: Job, meeting: Meeting) -> None:
     for failure in meeting.take():
         job.stop_because(failure)
@@ -78,15 +90,15 @@ def _take_news(job: Job, meeting: Meeting) -> None:
 
 def _commands(
     options: LaunchOptions, place: Place, shared: Mapping[str, str], width: int | None
-) -> Sequence[Callable[[], WorkerProcess]]:
+) -> Mapping[int, Callable[[], WorkerProcess]]:
     program = ["-m", options.program] if options.is_module else [options.program]
     command = [sys.executable, *program, *options.arguments]
     threads = max(1, usable_cores() // options.workers_per_node)
-    starts = []
+    starts = {}
     for local_rank in range(options.workers_per_node):
         environment = worker_environment(
             os.environ, place, local_rank, threads=threads, terminal_width=width, job=shared
         )
         rank = place.first_rank + local_rank
-        starts.append(partial(WorkerProcess, rank, command, environment))
+        starts[rank] = partial(WorkerProcess, rank, command, environment)
     return starts

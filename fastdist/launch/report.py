@@ -21,15 +21,32 @@ class Failure:
     exit_status: int
     text: tuple[bytes, ...] = ()
     was_asked: bool = False
+    rank: int | None = None
 
 
 def write_report(
-    screen: Screen, prog: str, failure: Failure | None, also_failed: Sequence[bytes]
+    screen: Screen, prog: str, failure: Failure | None, also_failed: Sequence[Failure]
 ) -> None:
-    """Say how the job ended; what the first failed worker wrote last stands at the bottom."""
+    """Say how the job ended; what the first failed worker wrote last stands at the bottom.
+
+    Who failed after that gets a line, or, where it ended as the first did, a place in one.
+    """
     if failure is None or not failure.sentence:
         return
-    for line in (*also_failed, f"{prog}: {failure.sentence}".encode(), *failure.text):
+    same: list[str] = []
+    for other in also_failed:
+        last = last_line(other.text)
+        if other.rank is not None and last and last == last_line(failure.text):
+            same.append(str(other.rank))
+            continue
+        sentence = other.sentence if other.rank is None else f"rank {other.rank} failed"
+        how = b": " + last if last else b""
+        screen.print(f"after that, {sentence}".encode() + how, to_stderr=True)
+    if same:
+        ranks = "rank " if len(same) == 1 else "ranks "
+        together = f"after that, {ranks}{', '.join(same)} failed in the same way"
+        screen.print(together.encode(), to_stderr=True)
+    for line in (f"{prog}: {failure.sentence}".encode(), *failure.text):
         screen.print(line, to_stderr=True)
 
 
@@ -40,6 +57,7 @@ def worker_failure(worker: WorkerProcess, text: Sequence[bytes], where: str) -> 
         sentence=f"rank {worker.rank} {_how(worker.status)} (pid {worker.pid}{where})",
         exit_status=exit_status_of(worker.status),
         text=tuple(text),
+        rank=worker.rank,
     )
 
 

@@ -20,7 +20,8 @@ class Outlet:
 
     def __init__(self, fd: int, selector: BaseSelector) -> None:
         self.fd = fd
-        self.is_broken = False
+        # Why nothing can be written any more: the reader has gone, or the disk is full.
+        self.error: OSError | None = None
         self._selector = selector
         self._pending: deque[bytes] = deque()
         self._pending_bytes = 0
@@ -35,7 +36,7 @@ class Outlet:
 
     def put(self, data: bytes) -> None:
         """Queue data; it is dropped once the reader of this descriptor has gone."""
-        if self.is_broken or not data:
+        if self.error is not None or not data:
             return
         if not self._pending:
             self._selector.register(self.fd, EVENT_WRITE, self.write_some)
@@ -51,9 +52,8 @@ class Outlet:
             written = os.write(self.fd, data[:_WRITE_BYTES])
         except BlockingIOError:
             written = 0
-        except OSError:
-            # The reader has gone (`fastdist run ... | head`), or the disk is full.
-            self.is_broken = True
+        except OSError as error:
+            self.error = error
             self._pending.clear()
             self._pending_bytes = 0
             self._selector.unregister(self.fd)
@@ -72,12 +72,13 @@ class Screen:
         self._out = Outlet(out, selector)
         # Two descriptors of one terminal or pipe share a queue, or their lines would overtake.
         self._err = self._out if _is_same_file(out, err) else Outlet(err, selector)
-        self._is_terminal = os.isatty(out)
+        # A dumb terminal cannot go back in a line; to it, as to a file, lines are just written.
+        self._is_terminal = os.isatty(out) and os.environ.get("TERM") != "dumb"
         self._redrawn = b""
 
     @property
     def width(self) -> int | None:
-        """The terminal's width in columns, None if stdout is no terminal."""
+        """The terminal's width in columns, None if stdout is none that can redraw a line."""
         if not self._is_terminal:
             return None
         return os.get_terminal_size(self._out.fd).columns or 80
@@ -110,9 +111,9 @@ class Screen:
         return self._out.is_empty and self._err.is_empty
 
     @property
-    def is_broken(self) -> bool:
-        """Say whether the reader of stdout has gone."""
-        return self._out.is_broken
+    def error(self) -> OSError | None:
+        """Why stdout takes nothing any more, None while it does."""
+        return self._out.error
 
 
 def _is_same_file(out: int, err: int) -> bool:

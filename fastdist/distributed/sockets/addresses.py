@@ -16,6 +16,8 @@ from fastdist.core.errors import AuthenticationError, FastdistError
 
 # The name of a unix socket must fit into sockaddr_un: 107 letters on Linux, 103 on macOS.
 MAX_IPC_PATH = 103
+# What fastdist puts below a base: a folder of the job or the user, one of the process, the socket.
+_BELOW_BASE = len("/fastdist-4294967294/ipc-4194304-123456/rpc-123456")
 _LOCK_FILE = "owner.lock"
 
 # Guards _ipc_directory, (process id, path, descriptor of the lock).
@@ -77,10 +79,34 @@ def runtime_directory() -> str:
 
 
 def _default_runtime_directory() -> str:
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    if base and os.path.isdir(base) and os.access(base, os.W_OK):
+    base = private_base()
+    if base == os.environ.get("XDG_RUNTIME_DIR"):
         return os.path.join(base, "fastdist")
-    return os.path.join(tempfile.gettempdir(), f"fastdist-{os.getuid()}")
+    return os.path.join(base, f"fastdist-{os.getuid()}")
+
+
+def private_base() -> str:
+    """Return where folders of this user's may be made: XDG_RUNTIME_DIR, else where TMPDIR says.
+
+    A socket file's path is limited, and some of these are long: then it is /tmp.
+
+    Raises  FileNotFoundError if nothing can be written
+    """
+    usual = [os.environ.get("XDG_RUNTIME_DIR") or "", tempfile.gettempdir()]
+    for folder in (*usual, "/tmp"):
+        if _is_usable(folder) and len(os.fsencode(folder)) <= MAX_IPC_PATH - _BELOW_BASE:
+            return folder
+    return usual[1]
+
+
+def _is_usable(folder: str) -> bool:
+    """Return whether folder is this user's or everybody's, and can be written to."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return False
+    is_safe = found.st_uid == os.getuid() or bool(found.st_mode & stat.S_ISVTX)
+    return stat.S_ISDIR(found.st_mode) and is_safe and os.access(folder, os.W_OK | os.X_OK)
 
 
 def ipc_directory() -> str:

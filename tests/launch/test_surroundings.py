@@ -1,0 +1,124 @@
+"""`fastdist run` where its surroundings are poor: no stdout, a full disk, no place for files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fastdist
+from fastdist.launch import main as launch_main
+
+
+def _run_in_shell(redirection: str, script: Path, text: str) -> subprocess.CompletedProcess[str]:
+    script.write_text(text)
+    return subprocess.run(
+        [
+            "sh",
+            "-c",
+            f'exec "$@" {redirection}',
+            "sh",
+            sys.executable,
+            "-m",
+            "fastdist.run",
+            script,
+        ],
+        env={**os.environ, "PYTHONPATH": str(Path(fastdist.__file__).parents[1])},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=20.0,
+        check=False,
+    )
+
+
+def test_a_full_disk_behind_stdout_ends_the_job_and_is_told(tmp_path: Path) -> None:
+    text = 'print("lost")\nimport signal; signal.pause()'
+    done = _run_in_shell(">/dev/full", tmp_path / "prints.py", text)
+    assert done.returncode == 1
+    told = "python -m fastdist.run: the output could not be written: No space left on device\n"
+    assert done.stderr == told
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&-", "2>&-", "<&- >&- 2>&-"])
+def test_nothing_takes_the_place_of_a_closed_stdout(tmp_path: Path, closed: str) -> None:
+    text = 'import sys; print("out"); print("err", file=sys.stderr)'
+    done = _run_in_shell(closed, tmp_path / "prints.py", text)
+    assert done.returncode == 0
+    assert done.stdout == ("" if " >&-" in f" {closed}" else "[rank 0] out\n")
+    assert done.stderr == ("" if "2>&-" in closed else "[rank 0] err\n")
+
+
+@pytest.mark.parametrize("variable", ["TMPDIR", "XDG_RUNTIME_DIR"])
+def test_a_long_path_for_temporary_files_leaves_room_for_sockets(
+    start_run: Any, tmp_path: Path, variable: str
+) -> None:
+    long = tmp_path / ("x" * 120)
+    long.mkdir()
+    run = start_run(
+        """
+        from fastdist.distributed.sockets import ipc_endpoint
+        print(ipc_endpoint("router"))
+        """,
+        environment={"XDG_RUNTIME_DIR": "", variable: str(long)},
+    )
+    assert run.end() == 0
+    assert b"[rank 0] ipc:///tmp/fastdist-" in run.out
+
+
+def test_no_place_for_temporary_files_is_an_error_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "empty.py"
+    script.touch()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "")
+    monkeypatch.setattr(tempfile, "mkdtemp", _refuse)
+    assert launch_main.main([str(script)]) == 2
+    told = "fastdist run: nowhere to put the job's secret and sockets: Read-only file system: set "
+    assert capsys.readouterr().err.startswith(told)
+
+
+def _refuse(*arguments: Any, **settings: Any) -> str:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+@pytest.mark.parametrize("command", ["fastdist.cli", "fastdist.run"])
+def test_a_ctrl_c_while_the_command_is_loaded_ends_it_without_words(
+    command: str, tmp_path: Path
+) -> None:
+    # A numpy that never finishes: whatever is imported first, the signal comes in the middle.
+    (tmp_path / "numpy.py").write_text(
+        "import signal, sys; print('loading', flush=True); signal.pause()"
+    )
+    path = os.pathsep.join([str(tmp_path), str(Path(fastdist.__file__).parents[1])])
+    process = subprocess.Popen(
+        [sys.executable, "-m", command, "-n", "2", "-m", "this"],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stdout.readline() == b"loading\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20.0)
+    assert process.returncode == -signal.SIGINT
+    assert errors == b""
+
+
+def test_a_program_that_imports_the_package_keeps_its_ctrl_c() -> None:
+    text = "import signal, fastdist; print(signal.getsignal(signal.SIGINT))"
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        env={**os.environ, "PYTHONPATH": str(Path(fastdist.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=20.0,
+        check=True,
+    )
+    assert "default_int_handler" in done.stdout
