@@ -2,33 +2,58 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
+
+from fastdist.launch.command_parser import did_you_mean
 
 _HELP = """usage: fastdist COMMAND ...
 
 commands:
-  run      start a job: fastdist run -n 3 train.py (fastdist run --help tells more)
+  run      start a job: fastdist run -n 3 train.py
   demo     train a small model whose layers live in three processes
   info     say what is here and what is missing: versions, CPU, BLAS, GPU, kernel cache
   version  print fastdist's version
+
+`fastdist COMMAND --help` tells more.
 """
+_INFO_HELP = """usage: fastdist info
+
+Say what is here and what is missing: versions, CPU and BLAS, Numba's threading layer, GPU, the
+cache of compiled kernels, transports. A line that begins with - is about something missing.
+"""
+_VERSION_HELP = """usage: fastdist version
+
+Print fastdist's version.
+"""
+_HELP_WORDS = ("-h", "--help", "help")
 _USAGE_ERROR = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given or given[0] in ("-h", "--help", "help"):
+    if len(given) > 1 and given[0] in _HELP_WORDS:
+        given = [given[1], "--help"]
+    if not given or given[0] in _HELP_WORDS:
         print(_HELP, end="")
         return 0 if given else _USAGE_ERROR
     name = "version" if given[0] in ("-V", "--version") else given[0]
     command = _COMMANDS.get(name)
     if command is None:
         known = ", ".join(_COMMANDS)
-        print(f"fastdist: unknown command {name!r}; known: {known}", file=sys.stderr)
+        hint = _hint(name, given)
+        print(f"fastdist: unknown command {name!r}; known: {known}{hint}", file=sys.stderr)
         return _USAGE_ERROR
     return command(given[1:])
+
+
+def _hint(name: str, given: Sequence[str]) -> str:
+    near = did_you_mean(name, [*_COMMANDS, "--help", "--version"])
+    if not near and (name.startswith("-") or name.endswith(".py") or os.path.isfile(name)):
+        return f"; did you mean `fastdist run {' '.join(given)}`?"
+    return near
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -48,8 +73,7 @@ def _demo(arguments: Sequence[str]) -> int:
 
 def _info(arguments: Sequence[str]) -> int:
     if arguments:
-        print(f"fastdist info: takes no arguments, got {' '.join(arguments)!r}", file=sys.stderr)
-        return _USAGE_ERROR
+        return _refuse_arguments("info", arguments, _INFO_HELP)
     from fastdist.info import as_text
 
     print(as_text())
@@ -58,12 +82,20 @@ def _info(arguments: Sequence[str]) -> int:
 
 def _version(arguments: Sequence[str]) -> int:
     if arguments:
-        print(f"fastdist version: takes no arguments, got {arguments[0]!r}", file=sys.stderr)
-        return _USAGE_ERROR
+        return _refuse_arguments("version", arguments, _VERSION_HELP)
     from fastdist import __version__
 
     print(f"fastdist {__version__}")
     return 0
+
+
+def _refuse_arguments(name: str, arguments: Sequence[str], text: str) -> int:
+    if arguments[0] in _HELP_WORDS:
+        print(text, end="")
+        return 0
+    got = " ".join(arguments)
+    print(f"fastdist {name}: takes no arguments, got {got!r}", file=sys.stderr)
+    return _USAGE_ERROR
 
 
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {

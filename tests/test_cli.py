@@ -30,6 +30,39 @@ def test_an_unknown_command_is_told_what_is_known(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == expected
 
 
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["rnu"], "did you mean run?"),
+        (["--verison"], "did you mean --version?"),
+        (["train.py", "--lr", "1"], "did you mean `fastdist run train.py --lr 1`?"),
+        (["-n", "3", "train"], "did you mean `fastdist run -n 3 train`?"),
+    ],
+)
+def test_a_near_miss_is_told_what_was_meant(
+    arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == 2
+    assert capsys.readouterr().err.endswith(f"; {hint}\n")
+
+
+@pytest.mark.parametrize("name", ["info", "version"])
+@pytest.mark.parametrize("order", [("help", "{}"), ("{}", "--help"), ("{}", "-h")])
+def test_each_command_has_a_help(
+    name: str, order: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([word.format(name) for word in order]) == 0
+    assert capsys.readouterr().out.startswith(f"usage: fastdist {name}\n")
+
+
+@pytest.mark.parametrize("name", ["run", "demo"])
+def test_help_of_a_command_is_its_own(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as told:
+        cli.main(["help", name])
+    assert told.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: fastdist {name} [")
+
+
 @pytest.mark.parametrize("name", ["version", "-V", "--version"])
 def test_version_is_the_packages(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([name]) == 0

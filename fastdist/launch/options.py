@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from typing import Any
 
+from fastdist.launch.command_parser import CommandParser
+
+_LEAST_WORKER_BYTES = 10_000_000
+# Two pipes, and its connections with the store.
+_FILES_PER_WORKER = 4
+_OTHER_FILES = 64
 _EXAMPLES = """
 examples:
   fastdist run -n 3 train.py --epochs 5
@@ -39,66 +48,70 @@ class LaunchOptions:
 def parse_options(arguments: Sequence[str], prog: str = "fastdist run") -> LaunchOptions:
     """Read arguments; on a mistake print what was expected and exit with status 2."""
     parser = _parser(prog)
-    given = parser.parse_args(list(arguments))
+    given = parser.read(arguments)
     try:
         return _checked(given)
     except ValueError as error:
-        parser.error(str(error))
+        parser.refuse(str(error))
 
 
-def _parser(prog: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=prog,
+def _parser(prog: str) -> CommandParser:
+    parser = CommandParser(
+        prog,
+        f"{prog} -n 3 train.py",
+        usage=f"{prog} [options] PROGRAM ...",
         description="Start a job: n workers on each node, with a store to meet at.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
-    add = parser.add_argument
-    both = _with_underscores
-    add(
-        "-n",
-        *both("--nproc-per-node"),
+    _add(
+        parser,
+        ("-n", "--nproc-per-node"),
         default="1",
         metavar="N",
-        help="workers here, or `auto`: a worker per core",
+        help="workers here, or `auto`: a worker per core (default 1)",
     )
-    add("--nnodes", default="1", metavar="N", help="how many nodes take part (default 1)")
-    add(
-        *both("--node-rank"),
-        default=None,
+    _add(parser, ("--nnodes",), default="1", metavar="N", help="how many nodes (default 1)")
+    _add(
+        parser,
+        ("--node-rank",),
         metavar="K",
         help="which of them this is, from 0; node 0 hosts the store",
     )
-    add(
-        *both("--master-addr"),
-        default=None,
-        metavar="HOST",
-        help="address of node 0 (default 127.0.0.1)",
-    )
-    add(
-        *both("--master-port"),
-        default=None,
+    _add(parser, ("--master-addr",), metavar="HOST", help="address of node 0 (default 127.0.0.1)")
+    _add(
+        parser,
+        ("--master-port",),
         metavar="PORT",
         help="port of the store (one node: a free one)",
     )
-    add(
-        *both("--local-addr"),
-        default=None,
+    _add(
+        parser,
+        ("--local-addr",),
         metavar="HOST",
         help="address of this node that workers bind and publish",
     )
-    add("-m", "--module", action="store_true", help="PROGRAM is a module's name, as in `python -m`")
-    add("program", metavar="PROGRAM", help="a Python script, or with -m a module")
-    add("arguments", nargs=argparse.REMAINDER, metavar="...", help="PROGRAM's own arguments")
+    parser.add_argument(
+        "-m", "--module", action="store_true", help="PROGRAM is a module's name, as in `python -m`"
+    )
+    parser.add_argument("program", metavar="PROGRAM", help="a Python script, or with -m a module")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="...", help="PROGRAM's own arguments"
+    )
     return parser
 
 
-def _with_underscores(flag: str) -> tuple[str, str]:
-    return flag, "--" + flag[2:].replace("-", "_")
+def _add(parser: CommandParser, flags: tuple[str, ...], **settings: Any) -> None:
+    """Add an option, and its twin with underscores, as torchrun takes it, out of sight."""
+    parser.add_argument(*flags, **settings)
+    name = flags[-1].removeprefix("--").replace("-", "_")
+    if f"--{name}" != flags[-1]:
+        hidden = argparse.SUPPRESS
+        parser.add_argument(f"--{name}", dest=name, default=hidden, help=hidden)
 
 
 def _checked(given: argparse.Namespace) -> LaunchOptions:
+    workers = _workers(given.nproc_per_node)
     nodes = _count("--nnodes", given.nnodes)
     node_rank = _node_rank(given.node_rank, nodes)
     if nodes > 1 and (given.master_addr is None or given.master_port is None):
@@ -106,14 +119,13 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
             f"--nnodes {nodes} needs --master-addr and --master-port, the same on every node"
         )
     master_address = given.master_addr or "127.0.0.1"
+    master_port = None if given.master_port is None else _port(given.master_port)
     if given.local_addr is not None:
         require_own_address("--local-addr", given.local_addr)
     if node_rank == 0:
         require_own_address("--master-addr", master_address)
-    if not given.module and not os.path.isfile(given.program):
-        raise ValueError(
-            f"there is no script {given.program!r} here; for a module say -m {given.program}"
-        )
+    require_room_for(workers)
+    (_require_module if given.module else _require_script)(given.program)
     _require_no_shadow(
         os.getcwd() if given.module else os.path.dirname(os.path.realpath(given.program))
     )
@@ -121,13 +133,39 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
         program=given.program,
         arguments=tuple(given.arguments),
         is_module=given.module,
-        workers_per_node=_workers(given.nproc_per_node),
+        workers_per_node=workers,
         nodes=nodes,
         node_rank=node_rank,
         master_address=master_address,
-        master_port=None if given.master_port is None else _port(given.master_port),
+        master_port=master_port,
         local_address=given.local_addr,
     )
+
+
+def _require_script(path: str) -> None:
+    if not os.path.exists(path):
+        raise ValueError(f"there is no script {path!r} here; for a module say -m {path}")
+    if not os.path.isfile(path):
+        raise ValueError(f"{path!r} is no file; a program is a Python script, or a module with -m")
+    if not os.access(path, os.R_OK):
+        raise ValueError(f"the script {path!r} may not be read by this user")
+
+
+def _require_module(name: str) -> None:
+    """Raise ValueError if workers could not find the module; a package's inside is not looked at.
+
+    Nothing is imported here: what a program does at its import is for its workers.
+    """
+    outermost = name.partition(".")[0]
+    if name.endswith(".py") or os.sep in name:
+        meant = os.path.splitext(name)[0].replace(os.sep, ".")
+        raise ValueError(f"-m takes a module's name, got {name!r}: leave out -m, or say -m {meant}")
+    here = [os.getcwd(), *sys.path]
+    if not outermost or not (PathFinder.find_spec(outermost, here) or find_spec(outermost)):
+        raise ValueError(
+            f"No module named {name}: nothing of that name is in {os.getcwd()} or installed for "
+            f"{sys.executable}"
+        )
 
 
 def _require_no_shadow(folder: str) -> None:
@@ -155,6 +193,27 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def require_room_for(workers: int) -> None:
+    """Raise ValueError if this machine cannot hold that many workers.
+
+    They would take it down as they start: each of a Python that has imported nothing, to begin with
+    """
+    page_bytes, pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
+    if workers * _LEAST_WORKER_BYTES > page_bytes * pages:
+        raise ValueError(
+            f"--nproc-per-node {workers} is more than this machine holds: it has "
+            f"{page_bytes * pages / 1e9:.0f} GB of memory, and a Python takes "
+            f"{_LEAST_WORKER_BYTES / 1e6:.0f} MB before it imports anything"
+        )
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = _FILES_PER_WORKER * workers + _OTHER_FILES
+    if files != resource.RLIM_INFINITY and needed > files:
+        raise ValueError(
+            f"--nproc-per-node {workers} needs {needed} open files, and this process may open "
+            f"{files}: raise it with `ulimit -n {needed}`, or start fewer"
+        )
 
 
 def _count(flag: str, text: str) -> int:

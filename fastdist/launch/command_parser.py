@@ -1,0 +1,50 @@
+"""A command line whose mistakes are told in one line, with what was meant where that is near."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+# argparse's own words
+_MISSING = "the following arguments are required: "
+
+
+class CommandParser(argparse.ArgumentParser):
+    """argparse's parser, but a mistake does not print the whole usage; `example` shows some."""
+
+    def __init__(self, prog: str, example: str, **settings: Any) -> None:
+        super().__init__(prog=prog, allow_abbrev=False, **settings)
+        self._example = example
+
+    def read(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Read all arguments; on a mistake print what was expected and exit with status 2."""
+        given, unknown = self.parse_known_args(list(arguments))
+        if unknown:
+            self.error(f"unknown: {' '.join(unknown)}{did_you_mean(unknown[0], self._flags())}")
+        return given
+
+    def error(self, message: str) -> NoReturn:
+        """Tell a command line that cannot be read, and show one that can; exit with status 2."""
+        if message.startswith(_MISSING):
+            message = message.removeprefix(_MISSING).replace(", ...", "") + " is missing"
+        more = f"for example: {self._example}; `{self.prog} --help` tells more"
+        self.exit(2, f"{self.prog}: {message}\n{more}\n")
+
+    def refuse(self, message: str) -> NoReturn:
+        """Tell what is wrong with a command line that could be read; exit with status 2."""
+        self.exit(2, f"{self.prog}: {message}\n")
+
+    def _flags(self) -> list[str]:
+        # The twins with underscores are out of sight here as well.
+        return [f for f in self._option_string_actions if f.startswith("--") and "_" not in f]
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """Return `; did you mean ...?` if the word begins or resembles a known one, else nothing."""
+    word = given.partition("=")[0]
+    candidates = list(known)
+    longer = [name for name in candidates if len(word) > 2 and name.startswith(word)]
+    near = longer or get_close_matches(word, candidates, 1)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -1,0 +1,131 @@
+"""Mistakes on the command line of `fastdist run`: told in one line, before anything starts."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fastdist
+from fastdist.launch.options import parse_options
+
+
+def test_a_script_that_is_missing_is_an_error_before_anything_starts(run_command: Any) -> None:
+    run = run_command("-n", "2", "no_such_script.py")
+    assert run.end() == 2
+    assert b"there is no script 'no_such_script.py' here" in run.err
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("this_module_is_missing", "No module named this_module_is_missing: nothing of that name"),
+        ("train.py", "-m takes a module's name, got 'train.py': leave out -m, or say -m train"),
+        ("", "No module named : nothing of that name"),
+    ],
+)
+def test_a_module_that_is_missing_is_an_error_before_anything_starts(
+    run_command: Any, name: str, message: str
+) -> None:
+    run = run_command("-n", "2", "-m", name, "--epochs", "-n", "5")
+    assert run.end() == 2
+    assert message in run.err.decode()
+
+
+def test_a_module_inside_a_package_that_is_missing_is_named(run_command: Any) -> None:
+    run = run_command("-m", "json.this_module_is_missing")
+    assert run.end() == 1
+    assert b"No module named json.this_module_is_missing" in run.err
+
+
+def test_no_program_is_an_error_that_shows_a_whole_command(run_command: Any) -> None:
+    run = run_command("-n", "3")
+    assert run.end() == 2
+    assert run.err.startswith(b"python -m fastdist.run: PROGRAM is missing\nfor example: ")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("-n", "0"), "--nproc-per-node must be a whole number from 1 up, got '0'"),
+        (("-n", "two"), "--nproc-per-node must be a whole number from 1 up, got 'two'"),
+        (("-n", "100000000"), "--nproc-per-node 100000000 is more than this machine holds: it has"),
+        (("--nproc", "2"), "unknown: --nproc; did you mean --nproc-per-node?"),
+        (("--nodes=2",), "unknown: --nodes=2; did you mean --nnodes?"),
+        (("--rdzv-backend", "c10d"), "unknown: --rdzv-backend for example: "),
+        (("--node-rank", "1"), "--node-rank must be from 0 to 0 (--nnodes is 1), got '1'"),
+        (("--master-port", "70000"), "--master-port must be from 1 to 65535, got '70000'"),
+        (("--nnodes", "2", "--node-rank", "0"), "--nnodes 2 needs --master-addr and --master-port"),
+        (("--local-addr", "203.0.113.7"), "--local-addr: '203.0.113.7' is not an address of"),
+        (("--master-addr", "203.0.113.7"), "--master-addr: '203.0.113.7' is not an address of"),
+    ],
+)
+def test_a_wrong_flag_is_an_error_before_anything_starts(
+    start_run: Any, flags: tuple[str, ...], message: str
+) -> None:
+    run = start_run('print("started")', *flags)
+    assert run.end() == 2
+    assert message in " ".join(run.err.decode().split())
+    assert b"usage" not in run.err
+    assert run.out == b""
+
+
+def test_underscores_do_for_torchrun_and_stay_out_of_the_help(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = parse_options(["--nproc_per_node", "3", "--master_port=29500", __file__])
+    assert (options.workers_per_node, options.master_port) == (3, 29500)
+    with pytest.raises(SystemExit):
+        parse_options(["--help"])
+    assert "_per_" not in capsys.readouterr().out
+
+
+def test_a_port_that_is_taken_is_an_error_before_anything_starts(start_run: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        run = start_run('print("started")', "--master-port", str(port))
+        assert run.end() == 2
+    assert f"port {port} of '127.0.0.1' is taken".encode() in run.err
+    assert run.out == b""
+
+
+def test_a_given_secret_is_checked_before_anything_starts(start_run: Any) -> None:
+    run = start_run('print("started")', environment={"FASTDIST_JOB_SECRET": "abc"})
+    assert run.end() == 2
+    assert b"FASTDIST_JOB_SECRET: the job secret has 2 bytes, expected 32" in run.err
+    assert run.out == b""
+
+
+def test_more_workers_than_open_files_are_an_error_before_anything_starts(start_run: Any) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        run = start_run('print("started")', "-n", "60")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert run.end() == 2
+    assert b"--nproc-per-node 60 needs 304 open files, and this process may open 256" in run.err
+    assert run.out == b""
+
+
+@pytest.mark.parametrize("as_module", [False, True])
+def test_a_folder_that_hides_the_package_is_an_error_before_anything_starts(
+    as_module: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fastdist").mkdir()
+    (tmp_path / "beside.py").touch()
+    monkeypatch.chdir(tmp_path)
+    program = ["-m", "beside"] if as_module else [str(tmp_path / "beside.py")]
+    # As from an editable install: no entry of the path has the package.
+    checkout = Path(fastdist.__file__).parents[1]
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if Path(entry) != checkout])
+    with pytest.raises(SystemExit) as told:
+        parse_options(program)
+    assert told.value.code == 2
+    # A package that the path does have is found behind the folder.
+    monkeypatch.setattr(sys, "path", [*sys.path, str(checkout)])
+    assert parse_options(program).is_module == as_module
