@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..core.errors import DTypeError, ShapeError
@@ -87,10 +88,16 @@ def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
         return OPS["mul"].public(input, other, out=out)  # type: ignore[no-any-return]
     if len(input.layout.shape) == 1 and len(other.layout.shape) == 1:
         return dot(input, other, out=out)
-    columns = other.reshape(-1, other.layout.shape[-1]).t()
+    columns = _matrix(other).t()
     product = _product(input, columns)
     shape = (*input.layout.shape[:-1], *other.layout.shape[:-1])
     return given_out("inner", out, product.reshape(shape), (input, other))
+
+
+def _matrix(tensor: Tensor) -> Any:
+    """Return all but the last axis as one, which -1 could not name if the last has no elements."""
+    *outer_sizes, last = tensor.layout.shape
+    return tensor.reshape(math.prod(outer_sizes), last)
 
 
 def _scaled(number: Any, tensor: Any) -> Any:
@@ -206,6 +213,6 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return product if bias is None else product + bias  # type: ignore[no-any-return]
     if len(shape) == 2:
         return linear_kernel.general((input, weight, bias), ())  # type: ignore[no-any-return]
-    matrix = input.reshape(-1, shape[-1])
+    matrix = _matrix(input)
     found = linear_kernel.general((matrix, weight, bias), ())
     return found.reshape((*shape[:-1], weight.layout.shape[0]))  # type: ignore[no-any-return]

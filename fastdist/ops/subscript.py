@@ -248,7 +248,12 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
 
 
 def _places_from(indices: Any, input: Tensor) -> Places:
-    basic, entries = split_index(input, tuple(indices))
+    # A tensor without axes would be a basic index, as a number is.
+    given = [
+        index.reshape(1) if isinstance(index, Tensor) and not index.layout.shape else index
+        for index in indices
+    ]
+    basic, entries = split_index(input, tuple(given))
     if entries is None or basic:
         raise DimError("index_put: indices must be tensors of int64, int32 or bool")
     return Places(entries, input.layout)

@@ -21,6 +21,15 @@ def sorted_places(x, axis=-1):
     return np.argsort(x, axis, kind="stable")
 
 
+def places_from_largest(x, axis=-1):
+    """NaN counts as larger than all, as in PyTorch; of equals the first comes first."""
+    return np.lexsort((-x, ~np.isnan(x)), axis)
+
+
+def from_largest(x, axis=-1):
+    return np.take_along_axis(x, places_from_largest(x, axis), axis)
+
+
 CASES = {
     "sum": [
         case(lambda x: x.sum(), np.sum, (3, 4)),
@@ -169,10 +178,10 @@ CASES = {
     ],
     "sort": [
         case(lambda x: x.sort().values, np.sort, (3, 4)),
-        case(lambda x: fd.sort(x, 0, True)[0], lambda x: -np.sort(-x, 0), (3, 4)),
+        case(lambda x: fd.sort(x, 0, True)[0], lambda x: from_largest(x, 0), (3, 4)),
         case(lambda x: x.sort().values, lambda x: x, ()),
         plain(lambda x: x.sort(1).indices, sorted_places, TIES),
-        plain(lambda x: x.sort(1, descending=True).indices, lambda x: sorted_places(-x), TIES),
+        plain(lambda x: x.sort(1, descending=True).indices, places_from_largest, TIES),
         plain(lambda x: x.sort(1).values, lambda x: np.sort(x, 1), NAN),
         plain(
             lambda x: x.sort(1, True).values, lambda x: np.array([[np.nan, 2, 1], [3, 2, 1.0]]), NAN
@@ -180,13 +189,13 @@ CASES = {
     ],
     "argsort": [
         plain(lambda x: x.argsort(0), lambda x: sorted_places(x, 0), (5, 2)),
-        plain(lambda x: fd.argsort(x, descending=True), lambda x: sorted_places(-x), (2, 5)),
+        plain(lambda x: fd.argsort(x, descending=True), places_from_largest, (2, 5)),
     ],
     "msort": [case(fd.msort, lambda x: np.sort(x, 0), (4, 3))],
     "topk": [
-        case(lambda x: x.topk(2).values, lambda x: -np.sort(-x)[:, :2], (3, 4)),
+        case(lambda x: x.topk(2).values, lambda x: from_largest(x)[:, :2], (3, 4)),
         case(lambda x: fd.topk(x, 3, 0, largest=False)[0], lambda x: np.sort(x, 0)[:3], (4, 3)),
-        plain(lambda x: x.topk(2).indices, lambda x: sorted_places(-x)[:, :2], (3, 6)),
+        plain(lambda x: x.topk(2).indices, lambda x: places_from_largest(x)[:, :2], (3, 6)),
     ],
     "unique": [
         plain(lambda x: x.unique(), np.unique, WHOLE),

@@ -15,10 +15,14 @@ from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.dependencies import compute_dependencies
 from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
+from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
+from fastdist.distributed.rpc.message_types import MessageType
 from fastdist.engine.execution_order import current_graph_task_execution_order
 from fastdist.graph.accumulate_grad import accumulator_of
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.tasks import End, OnlyFirst, leaf, task_of
+
+BACKWARD = MessageType.BACKWARD_AUTOGRAD_REQ
 
 # ---- roots --------------------------------------------------------------------------------------
 
@@ -130,9 +134,12 @@ def test_a_task_ends_with_one_gradient_for_each_leaf(
 @pytest.mark.seed("E13", "E14")
 def test_every_send_counts_as_one_outstanding_task(agent: FakeAgent) -> None:
     context = DistAutogradContext(1)
-    for message_id in range(3):
-        add_send_rpc_backward(context, message_id, [leaf()])
-    assert task_of(context, leaf().sum()).outstanding == 3
+    leaves = [leaf() for _ in range(3)]
+    sends = [add_send_rpc_backward(context, i, [x * 2]) for i, x in enumerate(leaves)]
+    task = task_of(context, leaf().sum())
+    assert task.outstanding == 3 and len(task.captured_vars) == 4
+    below = {*sends, *(send.edges[0] for send in sends), *(x.edge for x in leaves)}
+    assert below <= task.nodes_in_graph
 
 
 @pytest.mark.seed("E15")
@@ -145,6 +152,17 @@ def test_a_graph_that_ends_elsewhere_than_in_leaves_is_refused(agent: FakeAgent)
     ):
         da.backward(context_id, [y.sum()])
     assert da._get_debug_info()["num_current_backward_passes"] == 0
+
+
+@pytest.mark.seed("E15", "E17")
+def test_a_receive_ends_the_graph_and_runs(agent: FakeAgent) -> None:
+    x = leaf().detach()
+    with da.context() as context_id:
+        x.edge = RecvRpcBackward(da._current_context(), 5, 2, (x.layout,))
+        da.backward(context_id, [(x * 3).sum()])
+        assert da.get_gradients(context_id) == {}
+    assert [to for to, kind, *_ in agent.sent if kind == BACKWARD] == [2]
+    assert [grad.tolist() for grad in agent.tensors[0]] == [[3.0, 3.0]]
 
 
 @pytest.mark.seed("E42")

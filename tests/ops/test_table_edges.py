@@ -1,0 +1,176 @@
+"""Every structured op and composite on what is nearly nothing, and on NaN and infinities."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from fastdist.kernels.cpu.pointwise import PointwiseKernel
+from tests.ops.cases import Case, as_tensors, is_number_array
+from tests.ops.differences import check_first_order, generator
+from tests.ops.edge_cases import (
+    EMPTY,
+    NAMES_AN_AXIS,
+    NAMES_THE_SIZE,
+    NUMPY_KNOWS_NO_SUCH,
+    REFUSED_SCALAR,
+    SCALAR,
+)
+from tests.ops.test_table import ALL, CASES, DIFFERENTIABLE, differentiated
+
+
+def resized(one: Case, sizes: dict[int, int] | None) -> Case:
+    """Return the case with other sizes, or without axes."""
+    inputs = [
+        given if not isinstance(given, tuple)
+        else () if sizes is None
+        else tuple([sizes.get(n, n) for n in given])
+        for given in one.inputs
+    ]  # fmt: skip
+    return one._replace(inputs=tuple(inputs))
+
+
+def numpys(one: Case, arrays: list[np.ndarray]) -> np.ndarray:
+    """Return NumPy's value, without its warnings of means of nothing and the like."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.asarray(one.numpys(*arrays))
+
+
+def numpy_can(one: Case) -> bool:
+    """Return whether NumPy has an answer; where sizes do not fit together it has none."""
+    try:
+        numpys(one, one.arrays("sizes"))
+    except (ValueError, IndexError, TypeError, ZeroDivisionError):
+        return False
+    return True
+
+
+def shapes_of(one: Case) -> list[tuple[int, ...]]:
+    return [given for given in one.inputs if isinstance(given, tuple)]
+
+
+def is_empty(one: Case) -> bool:
+    sizes = (np.prod(g) if isinstance(g, tuple) else np.size(g) for g in one.inputs)
+    return any(size == 0 for size in sizes)
+
+
+def is_scalar(one: Case) -> bool:
+    return any((g if isinstance(g, tuple) else np.shape(g)) == () for g in one.inputs)
+
+
+def emptied() -> dict[str, list[Case]]:
+    """Return samples without elements: each sample of the table with each of its sizes at 0."""
+    found: dict[str, list[Case]] = {name: [*EMPTY.get(name, ())] for name in CASES}
+    for name, cases in CASES.items():
+        for i, one in enumerate(cases):
+            sizes = {n for shape in shapes_of(one) for n in shape if n}
+            tried = [resized(one, {n: 0}) for n in sorted(sizes)]
+            if (name, i) not in NAMES_THE_SIZE:
+                found[name] += [other for other in tried if numpy_can(other)]
+            if is_empty(one):
+                found[name].append(one)
+    return found
+
+
+def without_axes() -> dict[str, list[Case]]:
+    """Return samples without axes: each sample of the table with none, where that can be."""
+    found: dict[str, list[Case]] = {name: [*SCALAR.get(name, ())] for name in CASES}
+    for name, cases in CASES.items():
+        for i, one in enumerate(cases):
+            other = resized(one, None)
+            if other != one and (name, i) not in NAMES_AN_AXIS and numpy_can(other):
+                found[name].append(other)
+            if is_scalar(one):
+                found[name].append(one)
+    return found
+
+
+def listed(found: dict[str, list[Case]]) -> list[Any]:
+    return [
+        pytest.param(name, one, id=f"{name}-{i}")
+        for name, cases in found.items()
+        for i, one in enumerate(cases)
+    ]
+
+
+EMPTIED, WITHOUT_AXES = emptied(), without_axes()
+
+
+def test_every_op_is_tried_without_elements() -> None:
+    assert [name for name, cases in EMPTIED.items() if not cases] == []
+
+
+def test_every_op_is_tried_without_axes_or_known_to_refuse_that() -> None:
+    tried = {name for name, cases in WITHOUT_AXES.items() if cases}
+    assert CASES.keys() - tried == REFUSED_SCALAR.keys() - tried
+    assert REFUSED_SCALAR.keys() <= CASES.keys()
+
+
+@pytest.mark.parametrize(("name", "one"), listed(EMPTIED) + listed(WITHOUT_AXES))
+def test_value_and_derivatives_at_the_edge_are_numpy_s(name: str, one: Case) -> None:
+    arrays = one.arrays(f"{name} edge")
+    found = one.ours(*as_tensors(arrays, fd.float64)).numpy()
+    expected = numpys(one, arrays)
+    assert found.shape == expected.shape
+    # A number without axes does not lift integers above the default dtype.
+    is_wide = found.dtype != np.float32
+    tolerance = 1e-10 if is_wide else 1e-6
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    if one.differentiable and is_wide and np.isfinite(expected).all():
+        check_first_order(*differentiated(one, arrays), generator(f"{name} direction"))
+
+
+# ---- NaN and infinities -------------------------------------------------------------------------
+
+SPECIAL = {"nan": [np.nan], "inf": [np.inf], "-inf": [-np.inf], "all": [np.inf, np.nan, -np.inf]}
+
+
+@pytest.mark.parametrize(
+    ("name", "one"),
+    [p for p in ALL if shapes_of(p.values[1]) and p.id not in NUMPY_KNOWS_NO_SUCH],
+)
+@pytest.mark.parametrize("what", SPECIAL)
+def test_nan_and_infinities_come_through_as_numpy_s(name: str, one: Case, what: str) -> None:
+    arrays = one.arrays(f"{name} special")
+    for array in arrays:
+        if is_number_array(array):
+            values = SPECIAL[what][: array.size]
+            array.reshape(-1)[: len(values)] = values
+    found = one.ours(*as_tensors(arrays, fd.float64)).numpy()
+    expected = numpys(one, arrays)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+# ---- NumPy's side and Numba's -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "one"), DIFFERENTIABLE)
+def test_values_and_gradients_are_the_same_on_numba_s_side(
+    name: str, one: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Structured kernels have one side; what they are made of beside it has two."""
+    arrays = one.arrays(f"{name} side")
+
+    def run() -> list[np.ndarray]:
+        leaves = []
+        for array in arrays:
+            moves = is_number_array(array)
+            dtype = fd.float32 if moves else None
+            leaves.append(fd.tensor(array, dtype=dtype, device="sim:0", requires_grad=moves))
+        found = one.ours(*leaves)
+        found.sum().backward()
+        return [
+            found.detach().cpu().numpy(),
+            *[t.grad.cpu().numpy() for t in leaves if t.grad is not None],
+        ]
+
+    expected = run()
+    # A device goes by `run` alone, whatever the size.
+    monkeypatch.setattr(PointwiseKernel, "run", PointwiseKernel.run_large)
+    for ours, theirs in zip(run(), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
