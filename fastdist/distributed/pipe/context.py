@@ -9,7 +9,7 @@ from fastdist.core.errors import BackendNotViableError
 from fastdist.distributed.sockets import Doorbell, NoSecurity, Security
 
 from .lane import Lane
-from .registry import channels, transports
+from .registry import Registration, Transport, channels, transports
 from .transports.zeromq import ZmqListener
 
 # Each of these files registers what it holds.
@@ -35,10 +35,22 @@ class Context:
     ) -> None:
         if transport_names is None:
             transport_names = transports_of_environment()
-        self.transports = transports.choose(transport_names)
+        self._security = NoSecurity() if security is None else security
+        self.transports = self._allowed(transports.choose(transport_names))
         self.channels = channels.choose(channel_names)
         self._host = host
-        self._security = NoSecurity() if security is None else security
+
+    def _allowed(self, viable: list[Registration[Transport]]) -> list[Registration[Transport]]:
+        if not self._security.tells_members_apart:
+            return viable
+        allowed = [entry for entry in viable if entry.member.tells_peers_apart]
+        if not allowed:
+            names = ", ".join(entry.name for entry in viable)
+            raise BackendNotViableError(
+                f"{names}: security={self._security.kind!r} lets no rank pose as another, and this "
+                "transport cannot tell processes of one user apart; choose uv"
+            )
+        return allowed
 
     def listen(self, name: str) -> ZmqListener:
         """Return a listener that can be reached by every transport of this context, and by us."""

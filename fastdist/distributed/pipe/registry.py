@@ -22,6 +22,9 @@ class Registered(Protocol):
 class Transport(Registered, Protocol):
     """A way to make lanes to a listener."""
 
+    # Whether a listener knows, by a key or because there is only one, who is at the other end.
+    tells_peers_apart: bool
+
     def bind(self, listener: Listener, host: str, security: object) -> None:
         """Let listener be reached this way, and note the address in listener.addresses."""
 
@@ -122,6 +125,8 @@ class Registry(Generic[R]):
 
 class NoTransport(NotViable):
     """A transport that cannot be had."""
+
+    tells_peers_apart = False
 
     def bind(self, listener: Listener, host: str, security: object) -> None:
         """Refuse."""

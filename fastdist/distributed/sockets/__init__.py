@@ -5,7 +5,8 @@
 # `context.py` holds the one zmq.Context: a second one would have no ZAP handler, and libzmq without
 # a ZAP handler lets everybody in. `options.py` makes sockets with the house's options and binds and
 # connects them; tcp never without a decision about security. `secret.py` and `security.py` turn the
-# job's secret into CURVE keys, `authenticator.py` is the thread that admits them. `waiting.py`
+# job's secret into CURVE keys, `certificates.py` reads keys of members that share none,
+# `authenticator.py` is the thread that admits them, `connections.py` counts how often. `waiting.py`
 # tells how to sleep on a ZeroMQ socket (Note [ZMQ_FD is edge triggered]), `doorbell.py` how to wake
 # such a sleeper, `monitor.py` what became of a connection. `addresses.py` knows ports, the
 # directories for ipc sockets, and by which address others reach this machine.
@@ -28,12 +29,15 @@ from .addresses import (
     local_address_towards,
     runtime_directory,
 )
+from .certificates import CertificateFolder
+from .connections import MAX_CONNECTIONS, Connections
 from .context import Socket, open_socket_count, open_socket_names, terminate, unique_name
 from .doorbell import Doorbell
 from .monitor import SocketEvent, SocketMonitor
 from .options import MAX_FRAME_BYTES, bind, connect, make_socket, split_tcp_endpoint, tcp_endpoint
 from .secret import JobSecret
 from .security import (
+    CertificateSecurity,
     CurveSecurity,
     NoSecurity,
     Roster,
@@ -44,7 +48,11 @@ from .security import (
 from .waiting import HasFileno, Waiter, has_message, poll_timeout_ms
 
 __all__ = [
+    "MAX_CONNECTIONS",
     "MAX_FRAME_BYTES",
+    "CertificateFolder",
+    "CertificateSecurity",
+    "Connections",
     "CurveSecurity",
     "Doorbell",
     "HasFileno",

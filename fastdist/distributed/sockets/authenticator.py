@@ -1,16 +1,20 @@
-"""Our ZAP handler: the one thread that tells libzmq which CURVE keys may come in."""
+"""Our ZAP handler: the one thread that tells libzmq which CURVE keys may come in, and how often."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
 
 import zmq
 
 from fastdist.core.errors import FastdistError
 
+from .connections import Connections, hang_up
 from .context import Socket, open_socket, unique_name
 from .doorbell import Doorbell
+from .monitor import SocketMonitor
 from .waiting import Waiter, has_message
 
 # From a public key (32 bytes) to the User-Id that messages of this connection carry, or None to
@@ -21,34 +25,78 @@ ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 THREAD_NAME = "fastdist-zap"
 _JOIN_S = 5.0
 
+
+class Door(NamedTuple):
+    """One bound socket: who may come in, and, where members are counted, who has."""
+
+    lookup: Lookup
+    connections: Connections | None = None
+    events: SocketMonitor | None = None
+
+    def take_note(self) -> None:
+        """Read what the monitor has told since the last time; on the handler's thread."""
+        if self.events is not None and self.connections is not None:
+            while (event := self.events.try_receive()) is not None:
+                self.connections.happened(event)
+
+
+class Verdict(NamedTuple):
+    """What libzmq is told; `user` is who it was, where it may come in."""
+
+    status: bytes
+    text: bytes
+    user: str = ""
+
+
+_STRANGER = Verdict(b"400", b"not a member of this job")
+# A passing refusal: libzmq hangs up on the peer, which tries again, and succeeds once a slot is
+# free.
+_TOO_MANY = Verdict(b"300", b"this member holds all the connections that it may")
+
 # Guards the two names below; held while the thread starts or ends. The thread itself never takes
 # it.
 _handler_lock = threading.Lock()
 _handler: _Handler | None = None
 # Read by the thread without the lock: entries are only put in or taken out whole.
-_lookups: dict[str, Lookup] = {}
+_doors: dict[str, Door] = {}
 
 
-def admit(lookup: Lookup) -> str:
-    """Return a new ZAP domain for which lookup decides; the first one starts the thread."""
+def admit(
+    lookup: Lookup, connections: Connections | None = None, events: SocketMonitor | None = None
+) -> str:
+    """Return a new ZAP domain for which lookup decides; the first one starts the thread.
+
+    With `connections`, a member is let in while that counts few enough. `events` are the socket's,
+    made with reader_closes; the thread reads them.
+    """
     global _handler
     domain = unique_name("fastdist")
+    door = Door(lookup, connections, events)
     with _handler_lock:
         if _handler is None:
             _handler = _Handler()
-        _lookups[domain] = lookup
+        _doors[domain] = door
+        if events is not None:
+            _handler.watch(door)
     return domain
 
 
 def dismiss(domain: str) -> None:
-    """Answer no more for domain; the last one ends the thread. A second time does nothing."""
+    """Answer no more for domain; the last one ends the thread. A second time does nothing.
+
+    Note    the socket of that domain has been closed before
+    """
     global _handler
     with _handler_lock:
-        if _lookups.pop(domain, None) is None or _lookups:
+        door = _doors.pop(domain, None)
+        handler = _handler
+        if door is None or handler is None:
             return
-        handler, _handler = _handler, None
-        if handler is not None:
+        if not _doors:
+            _handler = None
             handler.stop()
+        if door.events is not None:
+            handler.let_go(door.events)
 
 
 class _Handler:
@@ -61,24 +109,65 @@ class _Handler:
 
     def __init__(self) -> None:
         self._bell = Doorbell()
+        # What the thread does next, when the bell rings.
+        self._orders: SimpleQueue[Callable[[Waiter], None]] = SimpleQueue()
+        self._is_stopping = False
+        self._watched: list[Door] = []
         self._socket = open_socket(zmq.ROUTER, "zap")
         self._socket.set(zmq.LINGER, 0)
         self._socket.bind(ZAP_ENDPOINT)
         self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
         self._thread.start()
 
+    def watch(self, door: Door) -> None:
+        """Read the events of a door from now on."""
+
+        def begin(waiter: Waiter) -> None:
+            assert door.events is not None
+            self._watched.append(door)
+            waiter.add(door.events.socket)
+
+        self._order(begin)
+
+    def let_go(self, events: SocketMonitor) -> None:
+        """Read these events no more, and close them; waits until that is done."""
+        if not self._thread.is_alive():
+            events.let_go()
+            return
+        is_done = threading.Event()
+
+        def end(waiter: Waiter) -> None:
+            self._watched = [door for door in self._watched if door.events is not events]
+            waiter.remove(events.socket)
+            events.let_go()
+            is_done.set()
+
+        self._order(end)
+        if not is_done.wait(_JOIN_S):
+            raise FastdistError(f"the thread {THREAD_NAME!r} did not answer within {_JOIN_S:g} s")
+
     def stop(self) -> None:
         """End the thread and wait for it."""
+        self._is_stopping = True
         self._bell.ring()
         self._thread.join(_JOIN_S)
         if self._thread.is_alive():
             raise FastdistError(f"the thread {THREAD_NAME!r} did not end within {_JOIN_S:g} s")
         self._bell.close()
 
+    def _order(self, order: Callable[[Waiter], None]) -> None:
+        self._orders.put(order)
+        self._bell.ring()
+
     def _run(self) -> None:
         waiter = Waiter(self._socket, self._bell)
         try:
-            while self._bell not in waiter.wait(None):
+            while not self._is_stopping:
+                if self._bell in waiter.wait(None):
+                    self._bell.clear()
+                    self._obey(waiter)
+                for door in self._watched:
+                    door.take_note()
                 while has_message(self._socket):
                     answer(self._socket)
         finally:
@@ -86,6 +175,14 @@ class _Handler:
             # next handler could not have it.
             self._socket.unbind(ZAP_ENDPOINT)
             self._socket.close()
+
+    def _obey(self, waiter: Waiter) -> None:
+        while True:
+            try:
+                order = self._orders.get_nowait()
+            except Empty:
+                return
+            order(waiter)
 
 
 def answer(socket: Socket) -> None:
@@ -95,21 +192,28 @@ def answer(socket: Socket) -> None:
     """
     route, empty, *question = socket.recv_multipart()
     request_id = question[1] if len(question) > 1 else b""
-    user = _judge(question)
-    verdict = (
-        [b"200", b"OK", user.encode()]
-        if user is not None
-        else [b"400", b"not a member of this job", b""]
-    )
-    socket.send_multipart([route, empty, b"1.0", request_id, *verdict, b""])
+    status, text, user = _judge(question)
+    socket.send_multipart([route, empty, b"1.0", request_id, status, text, user.encode(), b""])
 
 
-def _judge(question: list[bytes]) -> str | None:
-    """Return the User-Id of whoever asks to come in, or None."""
+def _judge(question: list[bytes]) -> Verdict:
+    """Return whether and as whom somebody may come in."""
     if len(question) != 7:
-        return None
-    version, _, domain, _, _, mechanism, public_key = question
-    lookup = _lookups.get(domain.decode(errors="replace"))
-    if version != b"1.0" or mechanism != b"CURVE" or lookup is None:
-        return None
-    return lookup(public_key)
+        return _STRANGER
+    version, _, domain, address, _, mechanism, public_key = question
+    door = _doors.get(domain.decode(errors="replace"))
+    if version != b"1.0" or mechanism != b"CURVE" or door is None:
+        return _STRANGER
+    user = door.lookup(public_key)
+    if user is None:
+        return _STRANGER
+    connections = door.connections
+    if connections is not None:
+        # First what has ended: a peer that comes back must not be counted twice.
+        door.take_note()
+        may_enter = connections.admit(user, address.decode(errors="replace"))
+        for descriptor, endpoint in connections.take_overdue():
+            hang_up(descriptor, endpoint)
+        if not may_enter:
+            return _TOO_MANY
+    return Verdict(b"200", b"OK", user)

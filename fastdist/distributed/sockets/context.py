@@ -6,11 +6,14 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import zmq
 
 from fastdist.core.errors import FastdistError
+
+if TYPE_CHECKING:
+    from .connections import Connections
 
 # libzmq's own limit of 1023 is too low: 500 peers with nine lanes each make 4,500 sockets, and a
 # monitor is two more. Each possible socket costs 12 bytes of the context's tables.
@@ -35,6 +38,7 @@ class Socket(zmq.Socket[bytes]):
     name: str = ""
     number: int = 0
     is_monitored: bool = False
+    connections: Connections | None = None  # who is connected, where members are counted
     _when_closed: list[Callable[[], None]] | None = None
 
     def when_closed(self, action: Callable[[], None]) -> None:

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import zmq
 
 from .context import Socket, open_socket, unique_name
+from .events import (
+    ACCEPT_FAILED,
+    ACCEPTED,
+    CONNECT_RETRIED,
+    CONNECTED,
+    DISCONNECTED,
+    HANDSHAKE_FAILED,
+    HANDSHAKE_SUCCEEDED,
+    LISTENING,
+    MISMATCHED,
+    MONITOR_STOPPED,
+    REFUSED,
+    SocketEvent,
+)
 from .waiting import Waiter, has_message
 
-CONNECTED = "connected"
-CONNECT_RETRIED = "connect_retried"
-LISTENING = "listening"
-ACCEPTED = "accepted"
-ACCEPT_FAILED = "accept_failed"
-DISCONNECTED = "disconnected"
-HANDSHAKE_SUCCEEDED = "handshake_succeeded"
-HANDSHAKE_FAILED = "handshake_failed"
-MISMATCHED = "mismatched"
-REFUSED = "refused"
-MONITOR_STOPPED = "monitor_stopped"
+__all__ = [
+    "ACCEPTED",
+    "ACCEPT_FAILED",
+    "CONNECTED",
+    "CONNECT_RETRIED",
+    "DISCONNECTED",
+    "HANDSHAKE_FAILED",
+    "HANDSHAKE_SUCCEEDED",
+    "LISTENING",
+    "MISMATCHED",
+    "MONITOR_STOPPED",
+    "REFUSED",
+    "SocketEvent",
+    "SocketMonitor",
+]
 
 _KINDS = {
     int(zmq.EVENT_CONNECTED): CONNECTED,
@@ -41,22 +57,16 @@ _KINDS = {
 _EVENTS = sum(event for event in _KINDS if event != int(zmq.EVENT_MONITOR_STOPPED))
 
 
-class SocketEvent(NamedTuple):
-    """One thing that happened; `value` is a descriptor, an error number, or a ZAP status code."""
-
-    kind: str
-    endpoint: str
-    value: int
-
-
 class SocketMonitor:
     """The events of one socket. It ends when the socket closes, or before by close.
 
     Thread  made by the thread that owns the socket; read by one thread, which may be another
-    Note    unread events are kept in memory without bound, so somebody must read them
+    Note    unread events are kept in memory without bound, so somebody must read them. With
+            `reader_closes`, the monitor does not close with its socket: its reader, who may be in
+            the middle of a read then, calls let_go once the socket has closed.
     """
 
-    def __init__(self, socket: Socket) -> None:
+    def __init__(self, socket: Socket, *, reader_closes: bool = False) -> None:
         address = f"inproc://{unique_name('fastdist-monitor')}"
         self._monitored = socket
         socket.monitor(address, _EVENTS)
@@ -66,7 +76,8 @@ class SocketMonitor:
         self.socket.set(zmq.RCVHWM, 0)
         self.socket.set(zmq.LINGER, 0)
         self.socket.connect(address)
-        socket.when_closed(self.close)
+        if not reader_closes:
+            socket.when_closed(self.close)
 
     def fileno(self) -> int:
         """Return the edge-triggered descriptor. See Note [ZMQ_FD is edge triggered]."""
@@ -96,4 +107,11 @@ class SocketMonitor:
         Thread  the monitored socket's
         """
         self._monitored.stop_monitor()
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Close the reading end alone; a second time does nothing.
+
+        Thread  the reader's, after the monitored socket has closed
+        """
         self.socket.close()

@@ -133,6 +133,11 @@ def _require_private(found: os.stat_result, origin: str) -> None:
         raise AuthenticationError(
             f"{origin}: mode {mode:04o} lets others read the job secret; run chmod 600 on it"
         )
+    require_owner(found, origin)
+
+
+def require_owner(found: os.stat_result, origin: str) -> None:
+    """Raise AuthenticationError unless a file is this user's or root's."""
     if found.st_uid not in (os.getuid(), 0):
         raise AuthenticationError(
             f"{origin}: belongs to user {found.st_uid}, expected this user ({os.getuid()}) or root"

@@ -5,13 +5,17 @@ from __future__ import annotations
 import ipaddress
 import threading
 import warnings
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import zmq
 from zmq.utils import z85
 
 from . import authenticator
+from .certificates import CertificateFolder
+from .connections import MAX_CONNECTIONS, Connections
 from .context import Socket
+from .monitor import SocketMonitor
 from .secret import JobSecret
 
 # Whom a group without a world size may grow to; each member costs 27 us once, when the first
@@ -26,6 +30,8 @@ class Security(Protocol):
     """What bind and connect ask before a tcp socket leaves or enters this process."""
 
     kind: str
+    # Whether one member cannot pose as another, as it can where all keys come from one secret.
+    tells_members_apart: bool
 
     def protect_binds(self, socket: Socket, host: str) -> None:
         """Make the endpoints that socket binds from now on ask for proof."""
@@ -38,6 +44,7 @@ class NoSecurity:
     """Plain TCP, a decision and never a default: who reaches the port may speak and read."""
 
     kind = "none"
+    tells_members_apart = False
 
     def protect_binds(self, socket: Socket, host: str) -> None:
         """Leave the socket as it is; warn once a process when host is not this machine alone."""
@@ -51,36 +58,29 @@ class NoSecurity:
         return "NoSecurity()"
 
 
-class CurveSecurity:
-    """One member's keys, and the list of members whose keys it accepts.
-
-    `member` is "rank:3" for worker 3, "store" for the store's server, "client" for those who talk
-    to it. All keys follow from (secret, job id, member), so nothing is exchanged and no certificate
-    is shipped; that also means that members of a job can pose as each other: the secret keeps
-    strangers out, not friends in order.
-
-    Thread  any
-    """
+class _Keyed(ABC):
+    """What CURVE needs, wherever the keys come from: ours, those of others, who may come in."""
 
     kind = "curve"
+    tells_members_apart = False
 
-    def __init__(self, secret: JobSecret, job_id: str, member: str, roster: Roster) -> None:
+    def __init__(
+        self, member: str, secret_key: bytes, admits: authenticator.Lookup, max_connections: int
+    ) -> None:
         self.member = member
-        self._secret = secret
-        self._job_id = job_id
-        self._roster = roster
-        self._secret_key = derive_secret_key(secret, job_id, member)
-        self._public_key = zmq.curve_public(self._secret_key)
-
-    @classmethod
-    def for_rank(cls, secret: JobSecret, job_id: str, rank: int, world_size: int) -> CurveSecurity:
-        """Return worker rank's security: it accepts ranks below world_size (0: a dynamic group)."""
-        roster = Roster(secret, job_id, "rank", world_size or MAX_DYNAMIC_MEMBERS)
-        return cls(secret, job_id, f"rank:{rank}", roster)
+        self._secret_key = secret_key
+        self._public_key = zmq.curve_public(secret_key)
+        self._admits = admits
+        self._max_connections = max_connections
 
     def protect_binds(self, socket: Socket, host: str) -> None:
-        """Be a CURVE server whose clients our own ZAP handler looks up in the roster."""
-        domain = authenticator.admit(self._roster.rank_of)
+        """Be a CURVE server that our own ZAP handler asks whom to let in, and how often."""
+        events = None
+        if self._max_connections and socket.connections is None:
+            socket.connections = Connections(self._max_connections)
+            # Before the bind, or its first events are lost.
+            events = SocketMonitor(socket, reader_closes=True)
+        domain = authenticator.admit(self._admits, socket.connections, events)
         socket.when_closed(lambda: authenticator.dismiss(domain))
         socket.set(zmq.CURVE_SERVER, 1)
         socket.set(zmq.CURVE_SECRETKEY, self._secret_key)
@@ -94,13 +94,109 @@ class CurveSecurity:
             raise ValueError(
                 "connect: CURVE needs peer=, the member at the other end: 'rank:2' or 'store'"
             )
-        peer_key = zmq.curve_public(derive_secret_key(self._secret, self._job_id, peer))
-        socket.set(zmq.CURVE_SERVERKEY, peer_key)
+        socket.set(zmq.CURVE_SERVERKEY, self._public_key_of(peer))
         socket.set(zmq.CURVE_PUBLICKEY, self._public_key)
         socket.set(zmq.CURVE_SECRETKEY, self._secret_key)
 
+    @abstractmethod
+    def _public_key_of(self, member: str) -> bytes:
+        """Return the public key of the member at the other end, in Z85 letters."""
+
+
+class CurveSecurity(_Keyed):
+    """One member's keys, and the list of members whose keys it accepts, all from the job's secret.
+
+    `member` is "rank:3" for worker 3, "store" for the store's server, "client" for those who talk
+    to it. All keys follow from (secret, job id, member), so nothing is exchanged and no certificate
+    is shipped; that also means that members of a job can pose as each other: the secret keeps
+    strangers out, not friends in order.
+
+    Thread  any
+    """
+
+    def __init__(
+        self,
+        secret: JobSecret,
+        job_id: str,
+        member: str,
+        roster: Roster,
+        max_connections: int = 0,
+    ) -> None:
+        secret_key = derive_secret_key(secret, job_id, member)
+        super().__init__(member, secret_key, roster.rank_of, max_connections)
+        self._secret = secret
+        self._job_id = job_id
+
+    @classmethod
+    def for_rank(
+        cls,
+        secret: JobSecret,
+        job_id: str,
+        rank: int,
+        world_size: int,
+        max_connections: int = MAX_CONNECTIONS,
+    ) -> CurveSecurity:
+        """Return worker rank's security: it accepts ranks below world_size (0: a dynamic group)."""
+        roster = Roster(secret, job_id, "rank", world_size or MAX_DYNAMIC_MEMBERS)
+        return cls(secret, job_id, f"rank:{rank}", roster, max_connections)
+
+    def _public_key_of(self, member: str) -> bytes:
+        return zmq.curve_public(derive_secret_key(self._secret, self._job_id, member))
+
     def __repr__(self) -> str:
         return f"CurveSecurity({self.member!r}, job_id={self._job_id!r}, {self._secret!r})"
+
+
+class CertificateSecurity(_Keyed):
+    """One member's own key pair, and the public keys of all others, from a folder of certificates.
+
+    No member can compute another's key, so who comes in as a rank is that rank.
+
+    Thread  any
+    """
+
+    kind = "certs"
+    tells_members_apart = True
+
+    def __init__(
+        self, folder: CertificateFolder, member: str, admits: authenticator.Lookup, cap: int = 0
+    ) -> None:
+        super().__init__(member, folder.secret_key(member), admits, cap)
+        self._folder = folder
+
+    @classmethod
+    def for_rank(
+        cls,
+        folder: CertificateFolder,
+        rank: int,
+        world_size: int,
+        max_connections: int = MAX_CONNECTIONS,
+    ) -> CertificateSecurity:
+        """Return worker rank's security: it accepts ranks below world_size (0: a dynamic group)."""
+        folder.read_ranks()
+
+        def admits(public_key: bytes) -> str | None:
+            found = folder.rank_of(public_key)
+            return found if found is None or not world_size or int(found) < world_size else None
+
+        return cls(folder, f"rank:{rank}", admits, max_connections)
+
+    @classmethod
+    def for_store(cls, folder: CertificateFolder) -> CertificateSecurity:
+        """Return the security of the store's server, which accepts every rank."""
+        folder.read_ranks()
+        return cls(folder, "store", folder.rank_of)
+
+    @classmethod
+    def for_store_client(cls, folder: CertificateFolder, rank: int) -> CertificateSecurity:
+        """Return how rank proves to the store who it is; nobody connects to it."""
+        return cls(folder, f"rank:{rank}", lambda public_key: None)
+
+    def _public_key_of(self, member: str) -> bytes:
+        return self._folder.public_key(member)
+
+    def __repr__(self) -> str:
+        return f"CertificateSecurity({self.member!r}, {self._folder!r})"
 
 
 class Roster:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,17 +17,26 @@ from fastdist.distributed.pipe.message import FRAME_BYTES, Message, decode
 from fastdist.distributed.pipe.registry import channels, transports
 from fastdist.distributed.pipe.shared_lane import SharedLane
 from fastdist.distributed.pipe.transports.zeromq import ZmqListener
-from fastdist.distributed.sockets import Doorbell
+from fastdist.distributed.sockets import (
+    CertificateFolder,
+    CertificateSecurity,
+    CurveSecurity,
+    Doorbell,
+    JobSecret,
+    Security,
+)
+from tests.distributed.certificates import make_certificates
 
 VIABLE = [entry.name for entry in transports.by_priority() if entry.member.why_not_viable() is None]
+CURVE, CERTS = "uv, curve", "uv, certs"
 
 
 class Ends:
     """A listener and lanes to it by one transport."""
 
-    def __init__(self, transport: str) -> None:
+    def __init__(self, transport: str, security: Security | None = None) -> None:
         self.transport = transport
-        self.context = Context([transport])
+        self.context = Context([transport], security=security)
         self.listener: ZmqListener = self.context.listen("listener of a test")
         self.closed = Doorbell()
         self.lanes: list[Lane] = []
@@ -44,9 +54,15 @@ class Ends:
         self.closed.close()
 
 
-@pytest.fixture(params=VIABLE)
-def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
-    ends = Ends(request.param)
+@pytest.fixture(params=[*VIABLE, CURVE, CERTS])
+def ends(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ends]:
+    if request.param == CURVE:
+        ends = Ends("uv", CurveSecurity.for_rank(JobSecret.generate(), "", 0, 1))
+    elif request.param == CERTS:
+        folder = CertificateFolder(make_certificates(tmp_path / "certificates", 1))
+        ends = Ends("uv", CertificateSecurity.for_rank(folder, 0, 1))
+    else:
+        ends = Ends(request.param)
     yield ends
     ends.end()
 

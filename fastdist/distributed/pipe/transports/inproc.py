@@ -15,6 +15,8 @@ from .zeromq import ZmqLane, ZmqListener
 class InprocTransport:
     """ZeroMQ's inproc: no system call carries the message, and no other process can reach it."""
 
+    tells_peers_apart = True
+
     def why_not_viable(self) -> str | None:
         """Return None: every process has itself."""
         return None

@@ -18,6 +18,8 @@ from .zeromq import ZmqLane, ZmqListener
 class IpcTransport:
     """A unix socket in a directory that only this user can enter; needs no keys."""
 
+    tells_peers_apart = False
+
     def why_not_viable(self) -> str | None:
         """Return why not, where libzmq was built without it."""
         return None if zmq.has("ipc") else "this libzmq has no ipc"

@@ -15,6 +15,8 @@ from .zeromq import ZmqLane, ZmqListener
 class TcpTransport:
     """A TCP port that admits the members of the job."""
 
+    tells_peers_apart = True
+
     def why_not_viable(self) -> str | None:
         """Return None: TCP is everywhere."""
         return None

@@ -145,6 +145,9 @@ class ZmqListener:
         self._closed = False
         self._unsent: deque[tuple[bytes, Sequence[Buffer]]] = deque()
         self._ranks: dict[bytes, int | None] = {}
+        # Routes whose connection has ended; nothing is put there where members are not counted.
+        self._ended: deque[bytes] = deque()
+        self._asks_always = False
         self._bell = Doorbell()
         self._poller = select.poll()
         self._fd = int(self._socket.get(zmq.FD))
@@ -155,6 +158,9 @@ class ZmqListener:
         """Listen at one more address."""
         with self._socket_lock:
             self.addresses[transport] = bind(self._socket, endpoint, security)
+            self._asks_always = self._asks_always or security.tells_members_apart
+            if self._socket.connections is not None:
+                self._ended = self._socket.connections.ended
 
     def receive(self, deadline: float | None = None) -> Received | None:
         """Wait for a message; None after wake() or the deadline."""
@@ -204,11 +210,6 @@ class ZmqListener:
                 self._bell.ring()
         return True
 
-    def forget(self, route: bytes) -> None:
-        """Drop what is known of a connection that has ended."""
-        with self._socket_lock:
-            self._ranks.pop(route, None)
-
     def wake(self) -> None:
         """Let receive return None soon."""
         self._woken = True
@@ -230,16 +231,26 @@ class ZmqListener:
             return None
         if self._unsent:
             self._flush()
+        while self._ended:
+            self._ranks.pop(self._ended.popleft(), None)
         try:
             route = self._socket.recv(_NOBLOCK)
-            if route in self._ranks:
+            if route in self._ranks and not self._asks_always:
                 return Received(route, _receive(self._socket), self._ranks[route])
             parts = self._socket.recv_multipart(_NOBLOCK, copy=False)
         except zmq.Again:
             return None
-        # Asked once a connection: libzmq makes routes, so no peer can claim another's.
-        rank = self._ranks[route] = authenticated_rank(parts[0])
-        return Received(route, [part.bytes for part in parts], rank)
+        rank = authenticated_rank(parts[0])
+        if route not in self._ranks:
+            self._ranks[route] = rank
+            self._count(route, rank, parts[0])
+        # As in _receive: what may hold tensors must be writable, and is copied no more than needed.
+        return Received(route, [parts[0].bytes, *(part.buffer for part in parts[1:])], rank)
+
+    def _count(self, route: bytes, rank: int | None, first: zmq.Frame) -> None:
+        connections = self._socket.connections
+        if connections is not None and rank is not None:
+            connections.spoke(str(rank), route, int(first.get(zmq.SRCFD)))
 
     def _flush(self) -> None:
         while self._unsent:

@@ -1,0 +1,301 @@
+"""How many connections a member holds: counted, capped, and given back."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket as standard_socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+import zmq
+
+from fastdist.distributed.sockets import (
+    MAX_CONNECTIONS,
+    Connections,
+    CurveSecurity,
+    JobSecret,
+    Socket,
+    SocketEvent,
+    SocketMonitor,
+    authenticated_rank,
+    bind,
+    connect,
+    make_socket,
+    monitor,
+    open_socket_names,
+)
+from fastdist.distributed.sockets.connections import hang_up
+from tests.distributed.sockets.test_monitor import kinds_until
+
+SECRET = JobSecret.parse("5a" * 32, "test")
+AT = "tcp://127.0.0.1:4410"
+
+
+class Clock:
+    """A clock that stands until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def accepted(descriptor: int) -> SocketEvent:
+    return SocketEvent(monitor.ACCEPTED, AT, descriptor)
+
+
+def ended(descriptor: int) -> SocketEvent:
+    return SocketEvent(monitor.DISCONNECTED, AT, descriptor)
+
+
+def come(connections: Connections, member: str, descriptor: int) -> bool:
+    """Let a member connect and be admitted, as libzmq tells it."""
+    connections.happened(accepted(descriptor))
+    return connections.admit(member)
+
+
+@pytest.fixture
+def full() -> Connections:
+    """Member 1 holds all that it may, and has spoken on each."""
+    connections = Connections(3, clock=Clock())
+    for descriptor in range(3):
+        assert come(connections, "1", descriptor)
+        connections.spoke("1", b"route %d" % descriptor, descriptor)
+    return connections
+
+
+def test_one_more_than_allowed_is_refused_and_other_members_are_not(full: Connections) -> None:
+    assert not come(full, "1", 3)
+    assert come(full, "2", 4)
+    assert (full.held_by("1"), full.held_by("2"), full.num_refused) == (3, 1, 1)
+
+
+def test_the_end_of_a_connection_gives_its_slot_back_and_names_its_route(
+    full: Connections,
+) -> None:
+    full.happened(ended(1))
+    assert list(full.ended) == [b"route 1"]
+    assert come(full, "1", 3)
+
+
+def test_admissions_that_have_not_spoken_count() -> None:
+    connections = Connections(2, clock=Clock())
+    assert [come(connections, "1", descriptor) for descriptor in range(3)] == [True, True, False]
+
+
+def test_connections_that_ended_before_they_spoke_do_not_lock_their_member_out() -> None:
+    # All lanes of a peer break and come back, and it closes them before they have said a word.
+    connections = Connections(3, clock=Clock())
+    for descriptor in range(3):
+        come(connections, "1", descriptor)
+        connections.happened(ended(descriptor))
+    assert come(connections, "1", 9)
+    assert connections.held_by("1") == 1
+
+
+def test_a_member_gains_no_more_than_what_others_have_lost() -> None:
+    # Whose admission is void is not known, so it is taken from whoever asks.
+    connections = Connections(2, clock=Clock())
+    for descriptor in range(2):
+        come(connections, "1", descriptor)
+    come(connections, "2", 2)
+    connections.happened(ended(2))
+    assert [come(connections, "1", descriptor) for descriptor in (3, 4, 5)] == [True, False, False]
+
+
+def test_who_stays_silent_is_hung_up_on_once_its_member_wants_more() -> None:
+    clock = Clock()
+    connections = Connections(2, speaks_within_s=10, clock=clock)
+    for descriptor in range(2):
+        come(connections, "1", descriptor)
+    assert not come(connections, "1", 2)
+    assert connections.take_overdue() == []
+    connections.happened(ended(2))
+    clock.now += 11
+    assert come(connections, "1", 3)
+    assert connections.take_overdue() == [(0, AT), (1, AT)]
+    assert connections.take_overdue() == []
+
+
+def test_a_message_of_a_connection_that_has_ended_is_not_counted(full: Connections) -> None:
+    connections = Connections(2, clock=Clock())
+    come(connections, "1", 7)
+    connections.happened(ended(7))
+    connections.spoke("1", b"late", 7)
+    assert connections.held_by("1") == 0 and list(connections.ended) == [b"late"]
+
+
+def test_a_descriptor_that_is_given_again_belongs_to_who_speaks_last() -> None:
+    connections = Connections(2, clock=Clock())
+    come(connections, "1", 7)
+    connections.happened(ended(7))
+    come(connections, "2", 7)
+    connections.spoke("1", b"late", 7)
+    connections.spoke("2", b"now", 7)
+    assert (connections.held_by("1"), connections.held_by("2")) == (0, 1)
+
+
+def test_who_comes_by_ipc_is_not_counted() -> None:
+    connections = Connections(1, clock=Clock())
+    connections.happened(SocketEvent(monitor.ACCEPTED, "ipc:///run/x", 5))
+    come(connections, "1", 6)
+    connections.happened(SocketEvent(monitor.DISCONNECTED, "ipc:///run/x", 6))
+    assert connections.held_by("1") == 1
+
+
+def test_a_refusal_is_told_once_for_each_member(
+    full: Connections, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            assert not full.admit("1", "10.0.0.7")
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "member 1 holds 3 connections to this worker, all that it may; one more, from 10.0.0.7, "
+        "was refused, and will be until one of them ends"
+    )
+
+
+def test_only_a_connection_of_that_endpoint_is_hung_up_on() -> None:
+    server = standard_socket.create_server(("127.0.0.1", 0))
+    client = standard_socket.create_connection(server.getsockname())
+    mine, _ = server.accept()
+    read, write = os.pipe()
+    endpoint = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+    descriptors = len(os.listdir("/proc/self/fd"))
+    assert not hang_up(read, endpoint)
+    assert not hang_up(server.fileno(), endpoint)
+    assert not hang_up(mine.fileno(), "tcp://127.0.0.1:1")
+    assert not hang_up(10_000, endpoint)
+    assert hang_up(mine.fileno(), endpoint)
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+    client.settimeout(10)
+    assert client.recv(1) == b""
+    for one in (server, client, mine):
+        one.close()
+    os.close(read), os.close(write)
+
+
+# ---- with libzmq -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def router() -> Iterator[Socket]:
+    router = make_socket(zmq.ROUTER, "router of rank 0")
+    router.set(zmq.RCVTIMEO, 10_000)
+    bind(router, "tcp://127.0.0.1:0", CurveSecurity.for_rank(SECRET, "job", 0, 3))
+    yield router
+    router.close()
+
+
+def endpoint_of(router: Socket) -> str:
+    return router.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
+
+
+def lane_of(rank: int, router: Socket) -> tuple[Socket, SocketMonitor]:
+    lane = make_socket(zmq.DEALER, f"lane of rank {rank}")
+    events = SocketMonitor(lane)
+    connect(lane, endpoint_of(router), CurveSecurity.for_rank(SECRET, "job", rank, 3), "rank:0")
+    return lane, events
+
+
+def speak(lane: Socket, events: SocketMonitor, router: Socket) -> None:
+    """Say a first word, and let the router take note as a listener does."""
+    kinds_until(events, monitor.HANDSHAKE_SUCCEEDED)
+    lane.send(b"hello")
+    route, word = router.recv_multipart(copy=False)
+    assert router.connections is not None and word.bytes == b"hello"
+    rank = authenticated_rank(word)
+    router.connections.spoke(str(rank), route.bytes, int(word.get(zmq.SRCFD)))
+
+
+def held(router: Socket, rank: int) -> int:
+    assert router.connections is not None
+    return router.connections.held_by(str(rank))
+
+
+def wait_until_held(router: Socket, rank: int, count: int) -> None:
+    deadline = time.monotonic() + 10
+    while held(router, rank) != count:
+        assert time.monotonic() < deadline, held(router, rank)
+
+
+def test_the_tenth_connection_waits_until_one_of_nine_ends(router: Socket) -> None:
+    lanes = [lane_of(1, router) for _ in range(MAX_CONNECTIONS)]
+    for lane, events in lanes:
+        speak(lane, events, router)
+    tenth, events = lane_of(1, router)
+    kinds = kinds_until(events, monitor.HANDSHAKE_FAILED)
+    assert monitor.HANDSHAKE_SUCCEEDED not in kinds
+    other, other_events = lane_of(2, router)
+    speak(other, other_events, router)
+    assert (held(router, 1), held(router, 2)) == (MAX_CONNECTIONS, 1)
+    lanes[0][0].close()
+    speak(tenth, events, router)
+    assert held(router, 1) == MAX_CONNECTIONS
+    for lane in (tenth, other, *(lane for lane, _ in lanes)):
+        lane.close()
+    wait_until_held(router, 1, 0)
+
+
+def test_a_member_that_comes_and_goes_is_never_locked_out(router: Socket) -> None:
+    for _ in range(3 * MAX_CONNECTIONS):
+        lane, events = lane_of(1, router)
+        kinds_until(events, monitor.HANDSHAKE_SUCCEEDED)
+        lane.close()
+    for _ in range(3 * MAX_CONNECTIONS):
+        lane, events = lane_of(1, router)
+        speak(lane, events, router)
+        lane.close()
+
+
+_HOLD_NINE = """
+import sys, zmq
+from fastdist.distributed.sockets import CurveSecurity, JobSecret, connect, make_socket
+security = CurveSecurity.for_rank(JobSecret.parse("5a" * 32, "test"), "job", 1, 3)
+lanes = [make_socket(zmq.DEALER, "lane") for _ in range(9)]
+for lane in lanes:
+    lane.set(zmq.SNDTIMEO, 10_000)
+    connect(lane, sys.argv[1], security, "rank:0")
+    lane.send(b"hello")
+print("there", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_member_that_comes_back_while_its_earlier_life_is_frozen_gets_in(router: Socket) -> None:
+    command = [sys.executable, "-c", _HOLD_NINE, endpoint_of(router)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as frozen:
+        assert frozen.stdout is not None and frozen.stdout.readline() == b"there\n"
+        assert router.connections is not None
+        for _ in range(MAX_CONNECTIONS):
+            route, word = router.recv_multipart(copy=False)
+            router.connections.spoke("1", route.bytes, int(word.get(zmq.SRCFD)))
+        frozen.send_signal(signal.SIGSTOP)
+        lane, events = lane_of(1, router)
+        # No end of a connection is heard of until heartbeats stay away, 2.5 s later.
+        kinds_until(events, monitor.HANDSHAKE_FAILED)
+        speak(lane, events, router)
+        lane.close()
+        frozen.kill()
+
+
+def test_closing_the_socket_closes_what_watched_it() -> None:
+    router = make_socket(zmq.ROUTER, "router that goes")
+    other = make_socket(zmq.ROUTER, "router that stays")
+    for one in (router, other):
+        bind(one, "tcp://127.0.0.1:0", CurveSecurity.for_rank(SECRET, "job", 0, 3))
+    router.close()
+    assert sorted(open_socket_names()) == [
+        "monitor of router that stays",
+        "router that stays",
+        "zap",
+    ]
+    other.close()
+    assert open_socket_names() == ()
