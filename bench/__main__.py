@@ -26,6 +26,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="see the list, or all")
     parser.add_argument("--rounds", type=at_least_two, default=DEFAULT_ROUNDS)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the ratios there")
     options = parser.parse_args()
     if not options.names:
         print(listing(known))
@@ -39,9 +40,16 @@ def main() -> None:
         run(name, options.rounds)
         for name in (known if "all" in options.names else dict.fromkeys(options.names))
     ]
+    figures: dict[str, Any] = {"machine": facts, "results": results}
     if options.json:
-        figures: dict[str, Any] = {"machine": facts, "results": results}
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    if options.svg:
+        # After one_thread_each, since it loads NumPy.
+        chart = importlib.import_module("bench.chart").chart
+        try:
+            options.svg.write_text(chart(figures))
+        except ValueError as error:
+            raise SystemExit(str(error)) from error
 
 
 def benchmarks() -> dict[str, str]:
@@ -59,7 +67,9 @@ def listing(known: dict[str, str]) -> str:
     """Return the menu."""
     width = max(map(len, known), default=0)
     lines = [f"  {name.ljust(width)}  {about}" for name, about in known.items()]
-    return "\n".join(["usage: python -m bench NAME... | all  [--rounds N] [--json FILE]", *lines])
+    return "\n".join(
+        ["usage: python -m bench NAME... | all  [--rounds N] [--json FILE] [--svg FILE]", *lines]
+    )
 
 
 def at_least_two(text: str) -> int:
