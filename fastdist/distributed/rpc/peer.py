@@ -155,8 +155,11 @@ class Peer:
         self._progress.watch(self._pidfd, lambda: self._step(Event.PROCESS_ENDED))
 
     def _read(self) -> None:
-        shared = self._shared
-        while shared is not None and not self.is_dead:
+        if not self.is_dead:
+            self._read_all()
+
+    def _read_all(self) -> None:
+        while (shared := self._shared) is not None:
             frames = shared.receive()
             if frames is None:
                 return
@@ -209,6 +212,7 @@ class Peer:
             f"worker {self.info.name!r} (rank {self.info.id}) {verb}: {action.reason}; "
             "calls without an answer may have run there"
         )
+        self._read_all()
         self._unwatch()
         self.pipe.break_off(error, for_good=True)
         self.pipe.close()

@@ -6,8 +6,9 @@
 # A broken connection alone is not death: libzmq reconnects. A peer that refuses connections is dead
 # after a grace; one that only does not answer (frozen, or cut off) after `frozen_s`, counted from
 # its last sign of life, which is the heartbeat timeout before libzmq broke the connection. A peer
-# whose process has ended is dead at once. Dead is final: the incarnation is fenced, and what it
-# says when it wakes up is refused.
+# whose process has ended is dead at once. One that says goodbye has answered everything before, but
+# by another connection: it is dead when the connection of those answers ends. Dead is final: the
+# incarnation is fenced, and what it says when it wakes up is refused.
 
 from __future__ import annotations
 
@@ -79,6 +80,7 @@ class Patience:
     grace_s: float = 1.0
     heartbeat_s: float = 2.5
     join_s: float = 10.0
+    leave_s: float = 1.0
 
 
 class PeerState:
@@ -88,22 +90,32 @@ class PeerState:
     Units   now is in seconds of any one clock that does not go back
     """
 
-    __slots__ = ("_patience", "_refused_since", "_silent_since", "state")
+    __slots__ = (
+        "_is_broken",
+        "_leaving_since",
+        "_patience",
+        "_refused_since",
+        "_silent_since",
+        "state",
+    )
 
     def __init__(self, now: float, patience: Patience | None = None) -> None:
         self.state = State.JOINING
         self._patience = patience or Patience()
         self._silent_since: float | None = now
         self._refused_since: float | None = None
+        self._leaving_since: float | None = None
+        # Whether a connection, or the attempt at one, has come to nothing since the last success.
+        self._is_broken = False
 
     def step(self, event: Event, now: float, reason: str = "") -> list[Action]:
         """Take one event and return what to do about it; REJECTED may come with a reason."""
         if self.state is State.DEAD:
             return []
+        if self._leaving_since is not None or event is Event.LEFT:
+            return self._leave(event, now)
         if event is Event.PROCESS_ENDED:
             return self._die("its process has ended")
-        if event is Event.LEFT:
-            return self._die("it has shut down", left=True)
         if event is Event.REJECTED:
             return self._die(reason or "the handshake failed: it does not hold this job's secret")
         if event is Event.CONNECTED:
@@ -118,7 +130,11 @@ class PeerState:
 
     def next_look(self) -> float | None:
         """Return when time alone changes something; None while all is well."""
-        if self.state is State.DEAD or self._silent_since is None:
+        if self.state is State.DEAD:
+            return None
+        if self._leaving_since is not None:
+            return self._leaving_since + self._patience.leave_s
+        if self._silent_since is None:
             return None
         times = [self._silent_since + self._limit()]
         if self.state is State.ALIVE:
@@ -128,13 +144,28 @@ class PeerState:
         return min(times)
 
     def _connected(self) -> list[Action]:
-        was_silent = self.state is not State.JOINING and self._silent_since is not None
+        was_broken, self._is_broken = self._is_broken, False
         self.state = State.ALIVE
         self._silent_since = self._refused_since = None
-        return [Recover()] if was_silent else []
+        return [Recover()] if was_broken else []
+
+    def _leave(self, event: Event, now: float) -> list[Action]:
+        if self._leaving_since is None:
+            self._leaving_since = now
+        # The end of its process is not the end of what it sent.
+        is_over = now >= self._leaving_since + self._patience.leave_s
+        if (
+            event is Event.DISCONNECTED
+            or self.state is not State.ALIVE
+            or self._is_broken
+            or is_over
+        ):
+            return self._die("it has shut down", left=True)
+        return [LookAgainAt(self._leaving_since + self._patience.leave_s)]
 
     def _disconnected(self, now: float) -> list[Action]:
         self._refused_since = None
+        self._is_broken = True
         if self._silent_since is None:
             self._silent_since = now - self._patience.heartbeat_s
         return self._look(now)

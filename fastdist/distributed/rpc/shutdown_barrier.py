@@ -16,7 +16,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastdist.core.errors import RpcError, RpcTimeoutError, ShutdownIncomplete, WorkerLostError
+from fastdist.core.errors import (
+    RpcError,
+    RpcNotRunningError,
+    RpcTimeoutError,
+    ShutdownIncomplete,
+    WorkerLostError,
+)
 from fastdist.core.future import Future
 
 from .constants import SHUTDOWN_TIMEOUT_S
@@ -44,6 +50,7 @@ class _Verdict(NamedTuple):
     begun: int
     busy: str
     somebody_gives_up: bool
+    is_over: bool = False
 
 
 class _Report(NamedTuple):
@@ -104,7 +111,7 @@ class ShutdownBarrier:
             verdict = self._one_round(math.inf, timeout_s)
             timeout_s = SHUTDOWN_TIMEOUT_S
             deadline = time.monotonic() + timeout_s
-        while True:
+        while not verdict.is_over:
             before = verdict
             self._counts.wait_until_idle(min(_HOLD_UP_S, max(0.0, deadline - time.monotonic())))
             verdict = self._one_round(deadline, timeout_s)
@@ -113,6 +120,8 @@ class ShutdownBarrier:
             self._require_time_left(deadline, timeout_s, verdict)
 
     def _require_time_left(self, deadline: float, timeout_s: float, verdict: _Verdict) -> None:
+        if verdict.is_over:
+            return
         # Members with about the same deadline give up in the same round, so that all tell the same:
         # who goes first would take its calls out of the sum that the others get next.
         left_s = deadline - time.monotonic()
@@ -143,6 +152,9 @@ class ShutdownBarrier:
                 if leader.id == self._agent.get_worker_info().id:
                     raise
                 continue
+            except RpcNotRunningError:
+                # The leader has heard the end from an earlier one, which left before we heard it.
+                return _Verdict(0, 0, "", somebody_gives_up=False, is_over=True)
             return _Verdict(**reply.metadata)  # type: ignore[arg-type]
 
     def _leader(self) -> WorkerInfo:

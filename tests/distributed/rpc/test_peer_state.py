@@ -41,9 +41,35 @@ def test_a_process_that_ended_is_dead_at_once() -> None:
     assert isinstance(action, Die) and not action.left and "process has ended" in action.reason
 
 
-def test_a_goodbye_is_an_end_without_loss() -> None:
-    (action,) = alive().step(Event.LEFT, 5.0)
+def test_a_goodbye_is_an_end_without_loss_once_the_last_answers_are_read() -> None:
+    peer = alive()
+    assert peer.step(Event.LEFT, 5.0) == [LookAgainAt(6.0)]
+    assert peer.state is State.ALIVE
+    assert peer.step(Event.PROCESS_ENDED, 5.1) == [LookAgainAt(6.0)]
+    (action,) = peer.step(Event.DISCONNECTED, 5.2)
     assert isinstance(action, Die) and action.left
+
+
+def test_a_goodbye_whose_connection_never_ends_is_an_end_all_the_same() -> None:
+    peer = alive()
+    peer.step(Event.LEFT, 5.0)
+    assert peer.next_look() == 6.0
+    (action,) = peer.step(Event.TICK, 6.0)
+    assert isinstance(action, Die) and action.left
+
+
+def test_a_goodbye_of_a_peer_without_a_connection_is_an_end_at_once() -> None:
+    peer = alive()
+    peer.step(Event.DISCONNECTED, 4.9)
+    (action,) = peer.step(Event.LEFT, 5.0)
+    assert isinstance(action, Die) and action.left
+
+
+def test_a_first_attempt_that_failed_is_followed_by_a_recovery() -> None:
+    peer = PeerState(0.0, PATIENCE)
+    peer.step(Event.DISCONNECTED, 5.0)
+    assert peer.step(Event.CONNECTED, 6.0) == [Recover()]
+    assert peer.state is State.ALIVE
 
 
 def test_a_frozen_peer_is_suspect_and_then_dead_ten_seconds_after_its_last_sign_of_life() -> None:

@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-from fastdist.core.errors import RpcTimeoutError, ShutdownIncomplete, WorkerLostError
+from fastdist.core.errors import (
+    RpcNotRunningError,
+    RpcTimeoutError,
+    ShutdownIncomplete,
+    WorkerLostError,
+)
 from fastdist.core.future import Future
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc.handlers import Reply
@@ -66,7 +71,11 @@ class Member:
         if self.group[to].dead:
             answer.set_exception(WorkerLostError(f"w{to} is gone"))
             return answer
-        came = self.group[to].barrier._report_came(Envelope(kind, self.info.id, [], metadata))
+        try:
+            came = self.group[to].barrier._report_came(Envelope(kind, self.info.id, [], metadata))
+        except RpcNotRunningError as error:
+            answer.set_exception(error)
+            return answer
         if isinstance(came, Future):
             came.add_done_callback(
                 lambda done: answer.try_complete(
@@ -196,6 +205,19 @@ def test_the_next_rank_leads_when_the_leader_dies() -> None:
         answer.set_exception(WorkerLostError("w0 is gone"))
     join(threads)
     assert [member.error for member in group] == [None] * 3
+
+
+def test_a_leader_that_has_left_already_means_the_end_for_all() -> None:
+    # w0 has told w1 that all is over, and both have gone before w2 could read it.
+    group = make_group()
+    group[0].dead = True
+
+    def no_longer_running(envelope: Envelope) -> Reply:
+        raise RpcNotRunningError("RPC is no longer running on this node")
+
+    group[1].barrier._report_came = no_longer_running  # type: ignore[method-assign]
+    join(start(group[2:], 0.0))
+    assert group[2].error is None and group[2].num_sent == 1
 
 
 # ---- over processes -----------------------------------------------------------------------------
