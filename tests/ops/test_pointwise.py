@@ -107,6 +107,26 @@ def test_value_is_the_same_on_both_sides_of_the_limit(row: Row) -> None:
 
 
 @differentiable
+def test_gradients_are_the_same_on_both_sides_of_the_limit(row: Row) -> None:
+    n = SMALL_LIMIT + 3
+    arrays = [a.astype(np.float32) for a in sample(row, [(n,)] * 3, "large gradient")]
+    g = generator(f"{row.name} large g").standard_normal(n).astype(np.float32)
+
+    def gradients(part: slice) -> list[np.ndarray]:
+        leaves = [fd.tensor(a[part], requires_grad=True) for a in arrays]
+        found = function_of(row)(*leaves)
+        scale = n / len(g[part]) if not found.shape else 1.0  # of a mean
+        found.backward(fd.tensor(g[part]) if found.shape else None)
+        return [one.grad.numpy() / scale for one in leaves]
+
+    large = gradients(slice(None))
+    halves = zip(gradients(slice(0, n // 2)), gradients(slice(n // 2, None)), strict=True)
+    for ours, parts in zip(large, halves, strict=True):
+        small = np.concatenate(parts)
+        np.testing.assert_allclose(ours, small, rtol=1e-4, atol=1e-5 * np.abs(small).max())
+
+
+@differentiable
 def test_derivatives_are_those_of_differences(row: Row) -> None:
     for i, shapes in enumerate(shapes_for(row)[:4]):
         arrays = sample(row, shapes, "gradient")
