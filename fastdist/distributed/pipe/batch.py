@@ -64,6 +64,8 @@ def split(frames: list[Buffer]) -> Iterator[list[Buffer]]:
     if len(first) < _HEAD.size or len(frames) != 1:
         raise MessageError("a batch without messages")
     _, count = _HEAD.unpack_from(first)
+    if not 0 < count <= MAX_MESSAGES:
+        raise MessageError(f"a batch of {count} messages; one holds 1 to {MAX_MESSAGES}")
     at = _HEAD.size
     for _ in range(count):
         if at + 4 > len(first):

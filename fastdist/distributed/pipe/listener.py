@@ -37,6 +37,9 @@ class Listener(Protocol):
     def reply(self, route: bytes, frames: Sequence[Buffer]) -> bool:
         """Send a message on a connection that came in; False if that is gone. Never blocks."""
 
+    def knows(self, route: bytes) -> bool:
+        """Return whether the connection of a message that came in may still be there."""
+
     def wake(self) -> None:
         """Let receive return None soon."""
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final
 
+from fastdist.core.errors import MessageError
+
 from .batch import MAX_MESSAGES, join, split, take_batch
 from .lane import READABLE, WRITABLE, Lane
 from .message import Buffer
@@ -91,7 +93,10 @@ class SharedLane:
                     break
                 if self._reader_sleeps:
                     return None
-        self._came.extend(split(frames))
+        try:
+            self._came.extend(split(frames))
+        except MessageError:
+            self._came.append(frames)  # no message either: whoever decodes it will say so
         return self._came.popleft()
 
     def num_unsent(self) -> int:

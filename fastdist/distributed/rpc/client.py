@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fastdist.core.errors import FastdistError, RpcError, WorkerLostError
+from fastdist.core.errors import FastdistError, MessageError, RpcError, WorkerLostError
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import ThreadPool, hand_on_lead
 from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
-from fastdist.distributed.pipe.message import NO_CALL, Buffer, Message, decode
+from fastdist.distributed.pipe.message import NO_CALL, Buffer, Message
 
 from .interceptors import Envelope
 from .lane_call import LaneCall
 from .message_types import CALLS, NOT_COUNTED, OURS_ALONE, MessageType
 from .metrics import CallCounts
-from .outgoing import Call, NotGreetedError, deadline_of, fresh, open_answer, pack_request
+from .outgoing import (
+    Call,
+    NotGreetedError,
+    deadline_of,
+    decode_answer,
+    fresh,
+    open_answer,
+    pack_request,
+)
 from .progress import Progress
 from .timeouts import Timeouts
 from .wire import TENSOR_AT
@@ -30,6 +39,8 @@ if TYPE_CHECKING:
 
     from .membership import Record
     from .peer import Peer
+
+_logger = logging.getLogger(__name__)
 
 _RETRY_FIRST_S = 1.0
 _RETRY_FACTOR = 1.5
@@ -144,7 +155,11 @@ class Client:
 
     def answer_came(self, peer: Peer, frames: list[Buffer]) -> None:
         """Complete the call that an answer on lane 0 is for; on the progress thread."""
-        answer = decode(frames)
+        try:
+            answer = decode_answer(frames, peer)
+        except MessageError as error:
+            _logger.warning("%s; it was dropped", error)
+            return
         if answer.message_id == NO_CALL:
             # The answer to a greeting is a refusal.
             envelope = Envelope(answer.type, peer.info.id, [], answer.metadata)
@@ -275,7 +290,7 @@ def _exchange(call: Call, own: OwnLane) -> tuple[Message, int]:
     lane.send(call.frames, deadline)
     while True:
         frames = lane.receive(deadline)
-        answer = decode(frames)
+        answer = decode_answer(frames, call.peer)
         # Older answers are those of calls that took too long; that to no call refuses the greeting.
         if answer.message_id == call.message_id or answer.message_id == NO_CALL:
             return answer, sum(len(frame) for frame in frames)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import hand_on_lead
 from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
-from fastdist.distributed.pipe.message import NO_CALL, Message, decode
+from fastdist.distributed.pipe.message import NO_CALL, Message
 
 from .handlers import Reply
 from .message_types import MessageType
-from .outgoing import Call, open_answer
+from .outgoing import Call, decode_answer, open_answer
 
 if TYPE_CHECKING:
     from fastdist.distributed.pipe.pipe import OwnLane
@@ -68,7 +68,7 @@ class LaneCall:
             except LaneClosed:
                 self._error = self._lost_error(self._own, self._call)
                 return True
-            answer = decode(frames)
+            answer = decode_answer(frames, self._call.peer)
             # Older answers are those of calls that took too long; that to no call refuses the
             # greeting.
             if answer.message_id in (self._call.message_id, NO_CALL):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastdist.core.errors import MessageError, RpcError, StaleIncarnationError
+from fastdist.core.errors import FastdistError, MessageError, RpcError, StaleIncarnationError
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import Work
 from fastdist.distributed.pipe.batch import MAX_MESSAGES, can_join, join, split, take_batch
@@ -103,12 +103,13 @@ class Server:
             try:
                 if not self._inbox and not self._fill_inbox():
                     return None
-                work = self._sort(self._inbox.popleft())
             except MessageError as error:
-                # A stranger, or a member that speaks another version. Told once, counted always.
-                self.num_rubbish += 1
-                if self.num_rubbish == 1:
-                    _logger.warning("a message that cannot be read was dropped: %s", error)
+                self._dropped(error)
+                continue
+            try:
+                work = self._sort(self._inbox.popleft())
+            except Exception as error:  # this thread reads for all: no message may end it
+                self._dropped(error)
                 continue
             if work is not None:
                 return work
@@ -122,6 +123,14 @@ class Server:
         with self._callers_lock:
             for route in [r for r, caller in self._callers.items() if caller.rank == rank]:
                 del self._callers[route]
+
+    def _dropped(self, error: Exception) -> None:
+        self.num_rubbish += 1
+        if not isinstance(error, MessageError):
+            _logger.error("a message could not be taken in, and was dropped", exc_info=error)
+        elif self.num_rubbish == 1:
+            # A stranger, or a member that speaks another version. Told once, counted always.
+            _logger.warning("a message that cannot be read was dropped: %s", error)
 
     def _fill_inbox(self) -> bool:
         if self._outbox:
@@ -147,6 +156,9 @@ class Server:
                 refusal = Message(MessageType.GREET_FIRST, message.message_id)
                 self._listener.reply(received.route, refusal.encode())
             return None
+        if received.rank is not None and received.rank != caller.rank:
+            # The connection of a member has ended, and another took its route.
+            raise MessageError(f"rank {received.rank} spoke as rank {caller.rank}")
         if kind == MessageType.BYE:
             self._left(caller.rank, message.incarnation)
             return None
@@ -167,7 +179,7 @@ class Server:
                     f"rank {message.source}"
                 )
             record = self._admit(message.source, message.incarnation, meant_for)
-        except RpcError as error:
+        except FastdistError as error:
             envelope, body, encoding = pack_error(error, self._me.name, message.source)
             refusal = Message(
                 envelope.message_type, body=body, encoding=encoding, metadata=envelope.metadata
@@ -175,6 +187,8 @@ class Server:
             self._listener.reply(received.route, refusal.encode())
             return
         with self._callers_lock:
+            for route in [one for one in self._callers if not self._listener.knows(one)]:
+                del self._callers[route]
             self._callers[received.route] = record
 
     def _run(self, incoming: Incoming) -> None:

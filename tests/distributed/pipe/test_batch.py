@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from fastdist.core.errors import MessageError
 from fastdist.distributed.pipe.batch import (
+    BATCH,
     MAX_BYTES,
     MAX_MESSAGES,
     can_join,
@@ -49,3 +52,11 @@ def test_a_broken_batch_is_a_message_error() -> None:
             list(split([broken]))
     with pytest.raises(MessageError):
         list(split([frame, b"more"]))
+
+
+def test_a_batch_that_announces_more_than_is_sent_at_once_is_refused_before_it_is_read() -> None:
+    # 16 million messages of no bytes would fit a frame, and each would cost an object.
+    frame = struct.pack("<BxxxI", BATCH, MAX_MESSAGES + 1) + bytes(4 * (MAX_MESSAGES + 1))
+    for broken in (frame, struct.pack("<BxxxI", BATCH, 0)):
+        with pytest.raises(MessageError, match=rf"one holds 1 to {MAX_MESSAGES}"):
+            list(split([broken]))

@@ -13,7 +13,7 @@ from fastdist.core.errors import BackendNotViableError, RpcError
 from fastdist.distributed.pipe.batch import split
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.lane import READABLE, Lane, LaneClosed, LaneTimeout
-from fastdist.distributed.pipe.message import FRAME_BYTES, Message, decode
+from fastdist.distributed.pipe.message import FRAME_BYTES, Buffer, Message, decode
 from fastdist.distributed.pipe.registry import channels, transports
 from fastdist.distributed.pipe.shared_lane import SharedLane
 from fastdist.distributed.pipe.transports.zeromq import ZmqListener
@@ -269,3 +269,22 @@ def test_the_fastest_way_that_reaches_is_chosen() -> None:
             context.choose({"shm": "x"}, same_host=True)
     finally:
         listener.close()
+
+
+def test_a_batch_that_cannot_be_read_is_handed_on_as_it_came(ends: Ends) -> None:
+    shared = SharedLane(ends.connect(), lambda: None)
+    shared.send(Message(0x102, 1).encode())
+    deadline, asked = soon(), None
+    while asked is None and time.monotonic() < deadline:
+        assert shared.receive() is None  # sends what could not leave at once
+        asked = ends.listener.receive(time.monotonic() + 0.02)
+    assert asked is not None
+    broken, whole = [b"\xb1 no batch"], Message(0x203, 2).encode()
+    assert ends.listener.reply(asked.route, broken) and ends.listener.reply(asked.route, whole)
+    came: list[list[Buffer]] = []
+    while len(came) < 2 and time.monotonic() < deadline:
+        frames = shared.receive()
+        if frames is not None:
+            came.append(frames)
+    assert [bytes(frame) for (frame,) in came] == [bytes(*broken), bytes(*whole)]
+    shared.close()

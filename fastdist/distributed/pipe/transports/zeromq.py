@@ -210,6 +210,10 @@ class ZmqListener:
                 self._bell.ring()
         return True
 
+    def knows(self, route: bytes) -> bool:
+        """Return whether the connection of a message that came in may still be there."""
+        return route in self._ranks
+
     def wake(self) -> None:
         """Let receive return None soon."""
         self._woken = True

@@ -1,0 +1,120 @@
+"""What the reader of requests does with messages that are none, or that somebody else sent."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+
+import pytest
+
+from fastdist.core.errors import StoreError
+from fastdist.distributed.pipe.listener import Received
+from fastdist.distributed.pipe.message import Buffer, Message, decode
+from fastdist.distributed.rpc.membership import Record
+from fastdist.distributed.rpc.message_types import MessageType
+from fastdist.distributed.rpc.metrics import CallCounts
+from fastdist.distributed.rpc.serving import Server
+
+ME = Record("w0", 0, 3, 100, {}, {}, "certs")
+CALLER = Record("w1", 1, 3, 101, {}, {}, "certs")
+
+
+class FakeListener:
+    """A listener whose messages are given."""
+
+    def __init__(self, *received: Received) -> None:
+        self.addresses: dict[str, str] = {}
+        self.coming = deque(received)
+        self.replies: list[tuple[bytes, Message]] = []
+        self.gone: set[bytes] = set()
+
+    def receive(self, deadline: float | None = None) -> Received | None:
+        return self.coming.popleft() if self.coming else None
+
+    def try_receive(self) -> Received | None:
+        return self.receive()
+
+    def reply(self, route: bytes, frames: Sequence[Buffer]) -> bool:
+        self.replies.append((route, decode(frames)))
+        return True
+
+    def knows(self, route: bytes) -> bool:
+        return route not in self.gone
+
+    def wake(self) -> None: ...
+
+    def fileno(self) -> int:
+        return -1
+
+    def close(self, linger_s: float = 0.0) -> None: ...
+
+
+def serve(listener: FakeListener, admit: object = lambda *_: CALLER) -> Server:
+    return Server(listener, ME, CallCounts(), admit, lambda *_: None)  # type: ignore[arg-type]
+
+
+def hello(route: bytes, rank: int | None, source: int = 1) -> Received:
+    return Received(route, Message(MessageType.HELLO, source=source).encode(), rank)
+
+
+def call(route: bytes, rank: int | None) -> Received:
+    return Received(route, Message(MessageType.PYTHON_CALL, 5).encode(), rank)
+
+
+def test_a_request_of_a_greeted_caller_is_work() -> None:
+    listener = FakeListener(hello(b"r", 1), call(b"r", 1))
+    work = serve(listener).take()
+    assert work is not None and work.argument.caller is CALLER  # type: ignore[attr-defined]
+
+
+def test_a_header_that_claims_another_rank_than_the_key_is_refused() -> None:
+    listener = FakeListener(hello(b"r", 2, source=1), call(b"r", 2))
+    assert serve(listener).take() is None
+    (_, refusal), (_, unknown) = listener.replies
+    assert refusal.type == MessageType.EXCEPTION
+    assert "proved to be rank 2, but says that it is rank 1" in str(refusal.metadata)
+    assert unknown.type == MessageType.GREET_FIRST
+
+
+def test_who_takes_the_route_of_a_greeted_caller_is_not_that_caller() -> None:
+    server = serve(FakeListener(hello(b"r", 1), call(b"r", 2)))
+    assert server.take() is None
+    assert server.num_rubbish == 1
+
+
+def test_a_message_that_cannot_be_read_is_dropped_and_the_next_one_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rubbish = [Received(b"r", [frame], 1) for frame in (b"", b"\xb1", b"x" * 100, b"\1" * 64)]
+    server = serve(FakeListener(*rubbish, hello(b"r", 1), *rubbish, call(b"r", 1)))
+    with caplog.at_level(logging.WARNING):
+        assert server.take() is not None
+    assert server.num_rubbish == 8
+    assert len(caplog.records) == 1
+
+
+def test_a_mistake_of_ours_does_not_end_the_reader(caplog: pytest.LogCaptureFixture) -> None:
+    def admit(*_: object) -> Record:
+        raise RuntimeError("a mistake of ours")
+
+    listener = FakeListener(hello(b"r", 1))
+    assert serve(listener, admit).take() is None
+    assert "a mistake of ours" in caplog.text
+
+
+def test_a_caller_that_cannot_be_looked_up_is_told_so() -> None:
+    def admit(*_: object) -> Record:
+        raise StoreError("the store is closed")
+
+    listener = FakeListener(hello(b"r", 1))
+    assert serve(listener, admit).take() is None
+    ((_, refusal),) = listener.replies
+    assert "the store is closed" in str(refusal.metadata)
+
+
+def test_callers_whose_connection_has_ended_are_forgotten_at_the_next_greeting() -> None:
+    listener = FakeListener(hello(b"old", 1), hello(b"new", 1), call(b"old", 1), call(b"new", 1))
+    listener.gone.add(b"old")
+    work = serve(listener).take()
+    assert work is not None and work.argument.route == b"new"  # type: ignore[attr-defined]
