@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 # FastdistError
 # +-- ShapeError, DTypeError, DeviceError, ScalarSyntaxError, GraphError, VersionError
 # |                +-- KernelError, OutOfMemoryError
@@ -70,7 +72,14 @@ class StoreError(FastdistError, RuntimeError):
 
 
 class StoreTimeoutError(StoreError, TimeoutError):
-    """A key did not appear in the store in time."""
+    """A key did not appear in the store in time.
+
+    `missing` are the keys, or the ranks that did not join; empty where the store itself is missing.
+    """
+
+    def __init__(self, message: str, missing: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.missing = tuple(missing)
 
 
 class RendezvousError(StoreError, ValueError):

@@ -35,6 +35,27 @@ def test_three_workers_meet_and_call(start_run: Any) -> None:
     assert run.out.count(b"done") == 3
 
 
+def test_who_waits_says_for_whom(start_run: Any) -> None:
+    wait = """
+    if rank == 1:
+        print("pid is", os.getpid())
+        signal.sigwait([signal.SIGUSR1])
+    """
+    text = _SHORT.replace("    rpc.init_rpc", wait + "rpc.init_rpc", 1)
+    text = text.replace(
+        "import os",
+        "import os, signal\n    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])",
+        1,
+    )
+    run = start_run(text, "-n", "3")
+    pid = run.number_after("pid is")
+    run.wait_for("[rank 0] fastdist: 'worker0' (rank 0) waits for rank 1 of 3 (2 of ", of="err")
+    os.kill(pid, signal.SIGUSR1)
+    assert run.end() == 0
+    assert b"[rank 0] fastdist: 'worker0' (rank 0) goes on after " in run.err
+    assert b"[rank 2] fastdist" not in run.err
+
+
 def test_a_killed_worker_is_named_and_ends_the_job(start_run: Any) -> None:
     run = start_run(_ENDLESS, "-n", "3")
     pids = [run.number_after(f"pid of {rank} is") for rank in range(3)]

@@ -224,10 +224,9 @@ def join_static(store: Store, me: Record, timeout_s: float) -> Membership:
     """
     try:
         _require_kind(store, "static")
-        records = [
-            Record.decode(encoded)
-            for encoded in store.join("rpc_members", me.rank, me.encode(), me.world_size, timeout_s)
-        ]
+        who = f"{me.name!r} (rank {me.rank})"
+        encoded = store.join("rpc_members", me.rank, me.encode(), me.world_size, timeout_s, who=who)
+        records = [Record.decode(record) for record in encoded]
         _require_agreement(records)
     except StoreTimeoutError:
         raise

@@ -14,6 +14,7 @@ from fastdist.core.errors import StoreError, StoreTimeoutError
 from fastdist.distributed.sockets import JobSecret
 
 from .state import Op, Status
+from .waiting_line import WaitingLine, name_ranks, speaks_for_node
 from .wire import MAX_VALUE_BYTES
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)
@@ -141,16 +142,33 @@ class Store(ABC):
         value: str | bytes,
         world_size: int,
         timeout: Timeout | None = None,
+        *,
+        who: str = "",
     ) -> list[bytes]:
         """Bring value as member rank of group, and return all members' values when all have come.
 
         One round trip instead of one for each member. To come again with the same value is allowed.
+        If it is told who joins, a line on stderr says for whom that one waits.
 
         Raises  StoreTimeoutError naming the ranks that did not come; StoreError, at every member,
                 when two disagree on the world size or both claim one rank
         """
         arguments = [key_bytes(group), b"%d" % rank, b"%d" % world_size, value_bytes(value)]
-        return self._ask(Op.JOIN, arguments, timeout)
+        if not who:
+            return self._ask(Op.JOIN, arguments, timeout)
+        missing: tuple[str, ...] = ()
+        with WaitingLine(who, self._seconds(timeout)) as line:
+            for pause_s in line.pauses():
+                try:
+                    return self._ask(Op.JOIN, arguments, pause_s)
+                except StoreTimeoutError as error:
+                    missing = error.missing
+                    if not missing:
+                        raise
+                    ranks = [int(other) for other in missing]
+                    if speaks_for_node(rank, ranks):
+                        line.tell(name_ranks(ranks, world_size))
+            raise _not_all_came(repr(self), group, world_size, missing, line.waited_s)
 
     @abstractmethod
     def watch(self, prefix: str) -> Watch:
@@ -205,15 +223,23 @@ def require_ok(
         raise StoreError(f"{store}: {b''.join(frames).decode(errors='replace')}")
     names = [frame.decode(errors="replace") for frame in frames]
     if op is Op.JOIN:
-        group, world_size = arguments[0].decode(errors="replace"), int(arguments[2])
-        raise StoreTimeoutError(
-            f"{store}: join {group!r}: {len(names)} of {world_size} ranks did not come within "
-            f"{waited_s:g} s: {', '.join(names)}; look for what ended or never started them"
-        )
+        group = arguments[0].decode(errors="replace")
+        raise _not_all_came(store, group, int(arguments[2]), names, waited_s)
     shown = ", ".join(repr(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
     raise StoreTimeoutError(
         f"{store}: {op.name.lower()}: {len(names)} of {len(arguments)} keys did not appear within "
-        f"{waited_s:g} s: {shown}; raise the timeout or look for who should have set them"
+        f"{waited_s:g} s: {shown}; raise the timeout or look for who should have set them",
+        names,
+    )
+
+
+def _not_all_came(
+    store: str, group: str, world_size: int, missing: Sequence[str], waited_s: float
+) -> StoreTimeoutError:
+    return StoreTimeoutError(
+        f"{store}: join {group!r}: {len(missing)} of {world_size} ranks did not come within "
+        f"{waited_s:.4g} s: {', '.join(missing)}; look for what ended or never started them",
+        missing,
     )
 
 

@@ -1,0 +1,111 @@
+"""The line on stderr that says for whom a worker waits while its group comes together."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self, TextIO
+
+# A group that starts as it should is together before anything is said.
+_FIRST_S: Final = 2.0
+_CLEAR_LINE: Final = "\r\x1b[K"
+
+
+class WaitingLine:
+    """Tells after two seconds, and then now and again, what is waited for; nothing if all is quick.
+
+    On a terminal one line is redrawn every two seconds and goes in the end. Elsewhere each time is
+    a line of its own, after twice the pause of the one before.
+    """
+
+    def __init__(self, who: str, timeout_s: float, out: TextIO | None = None) -> None:
+        self._who = who
+        self._timeout_s = timeout_s
+        self._out = sys.stderr if out is None else out
+        self._is_terminal = (
+            self._out is not None and self._out.isatty() and os.environ.get("TERM") != "dumb"
+        )
+        self._start = time.monotonic()
+        self._has_told = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Take the line away; where that cannot be, say that waiting is over if it is."""
+        if not self._has_told:
+            return
+        if self._is_terminal:
+            self._write("")
+        elif error is None:
+            self._write(f"fastdist: {self._who} goes on after {self.waited_s:.0f} s")
+
+    @property
+    def waited_s(self) -> float:
+        """How long this has lasted."""
+        return time.monotonic() - self._start
+
+    def pauses(self) -> Iterator[float]:
+        """Yield how long to wait each time until there is something to tell, up to the timeout."""
+        pause = _FIRST_S
+        while True:
+            left = max(0.0, self._timeout_s - self.waited_s)
+            if left <= pause:
+                yield left
+                return
+            yield pause
+            if not self._is_terminal:
+                pause *= 2.0
+
+    def tell(self, whom: str) -> None:
+        """Say that it still lasts, unless it is over anyway."""
+        if self.waited_s >= self._timeout_s:
+            return
+        self._has_told = True
+        self._write(
+            f"fastdist: {self._who} waits for {whom} ({self.waited_s:.0f} of {self._timeout_s:g} s)"
+        )
+
+    def _write(self, text: str) -> None:
+        if self._out is None:  # a process without stderr
+            return
+        if self._is_terminal:
+            self._out.write(_CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1])
+        else:
+            self._out.write(text + "\n")
+        self._out.flush()
+
+
+def speaks_for_node(
+    rank: int, missing: Sequence[int], environment: Mapping[str, str] = os.environ
+) -> bool:
+    """Say whether rank is the first of those on its node that are there: one line a node is enough.
+
+    Where no launcher says who is on a node, each speaks for itself.
+    """
+    local_rank = environment.get("LOCAL_RANK", "")
+    if not local_rank.isdecimal():
+        return True
+    return all(other in missing for other in range(rank - int(local_rank), rank))
+
+
+def name_ranks(ranks: Sequence[int], world_size: int) -> str:
+    """Return `rank 2 of 3`, or `ranks 1, 4-7 of 8`."""
+    spans: list[list[int]] = []
+    for rank in ranks:
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+    names = [str(low) if low == high else f"{low}-{high}" for low, high in spans]
+    shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {shown} of {world_size}"

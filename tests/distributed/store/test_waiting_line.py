@@ -1,0 +1,148 @@
+"""The line that says for whom a worker waits: when, on what, and by whom it is told."""
+
+from __future__ import annotations
+
+import io
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from fastdist.core.errors import StoreTimeoutError
+from fastdist.distributed.store import HashStore, waiting_line
+from fastdist.distributed.store.waiting_line import WaitingLine, name_ranks, speaks_for_node
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time that waiting lines see, in its only element."""
+    now = [100.0]
+    monkeypatch.setattr(waiting_line, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+def _wait_out(line: WaitingLine, clock: list[float]) -> list[float]:
+    pauses = []
+    for pause in line.pauses():
+        pauses.append(pause)
+        clock[0] += pause
+        line.tell("rank 2 of 3")
+    return pauses
+
+
+def test_nothing_is_told_of_a_short_wait(clock: list[float]) -> None:
+    out = io.StringIO()
+    with WaitingLine("'w0' (rank 0)", 300.0, out):
+        clock[0] += 1.9
+    assert out.getvalue() == ""
+
+
+def test_lines_of_a_file_get_rarer(clock: list[float]) -> None:
+    out = io.StringIO()
+    with WaitingLine("'w0' (rank 0)", 300.0, out) as line:
+        assert _wait_out(line, clock) == [2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 46.0]
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "fastdist: 'w0' (rank 0) waits for rank 2 of 3 (2 of 300 s)"
+    assert lines[6] == "fastdist: 'w0' (rank 0) waits for rank 2 of 3 (254 of 300 s)"
+    assert lines[7:] == ["fastdist: 'w0' (rank 0) goes on after 300 s"]
+
+
+def test_a_terminals_line_is_redrawn_within_its_width_and_goes(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm")
+    out = Terminal()
+    with WaitingLine("'w0' (rank 0)", 5.0, out) as line:
+        assert _wait_out(line, clock) == [2.0, 2.0, 1.0]
+    first, *_, last = out.getvalue().split("\r\x1b[K")[1:]
+    assert first == "fastdist: 'w0' (rank 0) waits for rank 2 of 3 (2 of 5 s)"[:39]
+    assert last == "" and "\n" not in out.getvalue()
+
+
+def test_a_dumb_terminal_gets_lines(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    out = Terminal()
+    with WaitingLine("'w0' (rank 0)", 5.0, out) as line:
+        _wait_out(line, clock)
+    assert "\r" not in out.getvalue() and out.getvalue().count("\n") == 2
+
+
+def test_a_process_without_stderr_waits_in_silence(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    with WaitingLine("'w0' (rank 0)", 5.0) as line:
+        _wait_out(line, clock)
+
+
+def test_a_failed_wait_does_not_say_that_it_goes_on(clock: list[float]) -> None:
+    out = io.StringIO()
+    line = WaitingLine("'w0' (rank 0)", 5.0, out)
+    _wait_out(line, clock)
+    line.__exit__(KeyError, KeyError(), None)
+    assert out.getvalue() and "goes on" not in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("rank", "local_rank", "missing", "speaks"),
+    [
+        (0, "0", [1], True),
+        (1, "1", [2], False),
+        (1, "1", [0], True),
+        (6, "2", [4], False),  # 5 is there
+        (6, "2", [4, 5], True),
+        (6, "0", [1], True),
+        (6, "", [1], True),
+    ],
+)
+def test_the_first_of_a_node_that_is_there_speaks(
+    rank: int, local_rank: str, missing: list[int], speaks: bool
+) -> None:
+    environment = {"LOCAL_RANK": local_rank} if local_rank else {}
+    assert speaks_for_node(rank, missing, environment) == speaks
+
+
+@pytest.mark.parametrize(
+    ("ranks", "shown"),
+    [
+        ([2], "rank 2 of 40"),
+        ([0, 4, 5, 6, 9], "ranks 0, 4-6, 9 of 40"),
+        (list(range(0, 40, 2)), "ranks 0, 2, 4, 6, 8, 10, 12, 14, ... of 40"),
+    ],
+)
+def test_ranks_that_follow_each_other_are_a_span(ranks: list[int], shown: str) -> None:
+    assert name_ranks(ranks, 40) == shown
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting_line, "_FIRST_S", 0.05)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+
+
+@pytest.mark.usefixtures("quick")
+def test_who_joins_tells_who_is_missing_and_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with HashStore() as store:
+        late = threading.Timer(0.2, store.join, ("group", 1, b"b", 2))
+        late.start()
+        assert store.join("group", 0, b"a", 2, 20.0, who="'w0' (rank 0)") == [b"a", b"b"]
+        late.join()
+    err = capsys.readouterr().err
+    assert err.startswith("fastdist: 'w0' (rank 0) waits for rank 1 of 2 (0 of 20 s)\n")
+    assert "fastdist: 'w0' (rank 0) goes on after" in err
+
+
+@pytest.mark.usefixtures("quick")
+def test_who_joins_in_vain_is_told_the_whole_time() -> None:
+    with HashStore() as store, pytest.raises(StoreTimeoutError) as told:
+        store.join("group", 0, b"a", 3, 0.3, who="'w0' (rank 0)")
+    assert told.value.missing == ("1", "2")
+    assert "2 of 3 ranks did not come within 0.3" in str(told.value)
