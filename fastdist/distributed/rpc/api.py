@@ -44,7 +44,7 @@ def rpc_sync(
     """
     agent = get_current_agent()
     info = worker_to_call(agent, to, func)
-    return agent.call(info, func, args or (), kwargs or {}, timeout)
+    return agent.call(info, func, arguments_of(args), keywords_of(kwargs), timeout)
 
 
 def rpc_async(
@@ -60,7 +60,7 @@ def rpc_async(
     """
     agent = get_current_agent()
     info = worker_to_call(agent, to, func)
-    future = agent.call_async(info, func, args or (), kwargs or {}, timeout)
+    future = agent.call_async(info, func, arguments_of(args), keywords_of(kwargs), timeout)
     futures = getattr(_collecting, "futures", None)
     if futures is not None:
         futures.append(future)
@@ -138,12 +138,38 @@ def worker_to_call(agent: RpcAgent, to: To, func: object) -> WorkerInfo:
     Raises  TypeError if func cannot be called; ValueError or RpcError for no worker
     """
     if not callable(func):
-        raise TypeError("function should be callable.")
+        raise TypeError(f"function should be callable. Got {func!r}")
     if to.__class__ is WorkerInfo:
         return to
     if not isinstance(to, (str, int, WorkerInfo)):
         raise ValueError(f"Cannot get WorkerInfo from name {to}")
     return agent.get_worker_info(to)
+
+
+def arguments_of(args: Sequence[Any] | None) -> Sequence[Any]:
+    """Return the positional arguments that a user gave.
+
+    Raises  TypeError for what is no tuple or list: of a lone argument the comma is easily forgotten
+    """
+    if args is None:
+        return ()
+    if args.__class__ is tuple or isinstance(args, (tuple, list)):
+        return args
+    raise TypeError(f"args must be a tuple, got {type(args).__name__}: write args=(x,) for one")
+
+
+def keywords_of(kwargs: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return the keyword arguments that a user gave.
+
+    Raises  TypeError for what is no mapping
+    """
+    if kwargs is None:
+        return {}
+    if kwargs.__class__ is dict:
+        return kwargs
+    if isinstance(kwargs, Mapping):
+        return dict(kwargs)
+    raise TypeError(f"kwargs must be a dict of names and values, got {type(kwargs).__name__}")
 
 
 def _zmq_agent() -> Any:

@@ -116,14 +116,21 @@ def _look_up(module: str, name: str) -> Any:
     if found is None:
         __import__(module, level=0)
         found = sys.modules[module]
-    if "." not in name:
-        return getattr(found, name)
-    for part in name.split("."):
-        if part == "<locals>":
-            raise AttributeError(
-                f"{module}.{name} is local to a function: no other worker can find it"
-            )
-        found = getattr(found, part)
+    try:
+        if "." not in name:
+            return getattr(found, name)
+        for part in name.split("."):
+            if part == "<locals>":
+                raise AttributeError(
+                    f"{module}.{name} is local to a function: no other worker can find it"
+                )
+            found = getattr(found, part)
+    except AttributeError as error:
+        error.add_note(
+            f"Another worker sent {module}.{name} by its name, which this one looks up: define it "
+            "at the top level of a module that both import, before init_rpc is called."
+        )
+        raise
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import constants
 from .agent import get_current_agent
-from .api import To, rpc_async, rpc_sync, worker_to_call
+from .api import To, arguments_of, keywords_of, rpc_async, rpc_sync, worker_to_call
 from .rref import RRef, install_calls
 from .rref_context import RRefContext
 
@@ -26,7 +26,7 @@ def remote(
     agent = get_current_agent()
     info = worker_to_call(agent, to, func)
     context: RRefContext = agent.rrefs
-    return context.create_remote(info, func, args or (), kwargs or {}, timeout)
+    return context.create_remote(info, func, arguments_of(args), keywords_of(kwargs), timeout)
 
 
 install_calls(rpc_sync=rpc_sync, rpc_async=rpc_async, remote=remote)

@@ -256,7 +256,7 @@ class Server:
             body, encoding = b"", 0
             if isinstance(result, ValueReply):
                 packing.peer = request.peer
-                body, encoding = serialize(result.value, envelope.tensors)
+                body, encoding = serialize(result.value, envelope.tensors, "the result")
             elif isinstance(result, Reply):
                 envelope.tensors, envelope.metadata = list(result.tensors), dict(result.metadata)
             elif result is not None:

@@ -16,6 +16,7 @@ from fastdist.backends.backend import backend_of
 from fastdist.core.device import CPU, Device
 from fastdist.core.dtypes import from_code
 from fastdist.core.errors import DeviceError, DTypeError, MessageError, RpcError
+from fastdist.core.unpicklable import Culprit, find_unpicklable
 from fastdist.distributed.pipe.message import (
     EMPTY,
     NO_INDEX,
@@ -54,10 +55,10 @@ def register_reducer(
     _rebuilders[rebuild.__module__, rebuild.__qualname__] = rebuild
 
 
-def serialize(value: object, tensors: list[Tensor]) -> tuple[bytes, int]:
+def serialize(value: object, tensors: list[Tensor], name: str = "the value") -> tuple[bytes, int]:
     """Return the body of value and its encoding; append the Tensors in it to tensors.
 
-    Raises  RpcError naming what does not pickle
+    Raises  RpcError naming what does not pickle, and where in `name` it is
     """
     if value is None:
         return b"", EMPTY
@@ -70,10 +71,28 @@ def serialize(value: object, tensors: list[Tensor]) -> tuple[bytes, int]:
     try:
         return packer.pack(value, tensors), PICKLE
     except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise RpcError(
-            f"cannot send {type(value).__name__} to another worker: {error}; arguments and results "
-            "must pickle, and functions and classes must be found by name on the other worker"
-        ) from error
+        raise _cannot_send(value, name, error) from error
+
+
+def _cannot_send(value: object, name: str, error: Exception) -> RpcError:
+    found = Culprit(name, value, error)
+    parts = [(name, value)]
+    if isinstance(value, tuple) and len(value) == 3 and callable(value[0]):  # a call
+        parts = list(zip(("the function", "args", "kwargs"), value, strict=True))
+    for part_name, part in parts:
+        try:
+            _Packer().pack(part, [])
+        except Exception as part_error:
+            found = find_unpicklable(
+                part, part_name, lambda inner: _Packer().pack(inner, []), part_error
+            )
+            break
+    kind = type(found.value).__name__
+    return RpcError(
+        f"cannot send {found.path} ({kind}) to another worker: {found.error}; arguments and "
+        "results must pickle, and functions and classes must be found by name on the other worker, "
+        "at the top level of a module"
+    )
 
 
 class _Packer:

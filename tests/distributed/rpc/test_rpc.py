@@ -146,7 +146,7 @@ def odd_errors_become_text() -> None:
         with pytest.raises(RemoteError, match=text) as raised:
             rpc.rpc_sync("w1", function)
         assert any("Traceback" in note for note in raised.value.__notes__)
-    with pytest.raises(RpcError, match="cannot send") as refused:
+    with pytest.raises(RpcError, match=r"^cannot send the result \(lock\) to another") as refused:
         rpc.rpc_sync("w1", return_lock)
     assert "On worker 'w1'" in refused.value.__notes__[0]
     assert rpc.rpc_sync("w1", who) == "w1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -118,8 +119,26 @@ def test_a_tensor_on_an_unmapped_device_is_refused() -> None:
 
 
 def test_what_does_not_pickle_is_named() -> None:
-    with pytest.raises(RpcError, match=r"cannot send tuple.*lambda"):
+    text = r"^cannot send the value\[0\] \(function\) to another worker: Can't pickle .*lambda"
+    with pytest.raises(RpcError, match=text):
         serialize((lambda: 1,), [])
+
+
+def test_of_a_call_the_argument_that_does_not_pickle_is_named() -> None:
+    x = wrap(np.ones(3), from_array(np.ones(3)).layout)
+    with pytest.raises(RpcError, match=r"^cannot send args\[1\]\['x'\]\[1\] \(lock\) to another"):
+        serialize((len, (x, {"x": [x, threading.Lock()]}), {}), [])
+    with pytest.raises(RpcError, match=r"^cannot send kwargs\['out'\] \(generator\) to another"):
+        serialize((len, (x,), {"out": (i for i in range(3))}), [])
+    with pytest.raises(RpcError, match=r"^cannot send the function \(function\) to another"):
+        serialize((lambda: 1, (x,), {}), [])
+
+
+def test_a_name_that_is_not_here_is_told_with_what_to_do() -> None:
+    body, encoding = serialize(test_plain_values_come_back, [])
+    with pytest.raises(AttributeError) as told:
+        deserialize(body.replace(b"plain_values", b"other_values"), encoding, [])
+    assert "define it at the top level of a module that both import" in told.value.__notes__[0]
 
 
 @pytest.mark.parametrize(

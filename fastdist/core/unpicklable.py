@@ -1,0 +1,59 @@
+"""Finding, inside a value that does not pickle, the part that is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+
+class Culprit(NamedTuple):
+    """The innermost part that fails, and how to get at it, such as `args[1]['x']`."""
+
+    path: str
+    value: object
+    error: Exception
+
+
+def find_unpicklable(
+    value: object, name: str, dump: Callable[[Any], object], error: Exception
+) -> Culprit:
+    """Return the innermost part of value that dump refuses; value itself is known to fail.
+
+    Each part is tried alone, so this costs as much as pickling value once for each level: it is for
+    an error's text.
+    """
+    found = Culprit(name, value, error)
+    # A value may contain itself.
+    seen = {id(value)}
+    while (inner := next(_failing_parts(found, dump, seen), None)) is not None:
+        found = inner
+        seen.add(id(inner.value))
+    return found
+
+
+def _failing_parts(
+    outer: Culprit, dump: Callable[[Any], object], seen: set[int]
+) -> Iterator[Culprit]:
+    for path, part in _parts(outer.path, outer.value):
+        if id(part) in seen:
+            continue
+        try:
+            dump(part)
+        except Exception as error:  # whatever it is, this part is why value does not travel
+            yield Culprit(path, part, error)
+
+
+def _parts(path: str, value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield f"a key of {path}", key
+            yield f"{path}[{key!r}]", item
+    elif isinstance(value, (tuple, list)):
+        for index, item in enumerate(value):
+            yield f"{path}[{index}]", item
+    elif isinstance(value, (set, frozenset)):
+        for item in value:
+            yield f"an element of {path}", item
+    elif not isinstance(value, type) and not callable(value):
+        for attribute, item in vars(value).items() if hasattr(value, "__dict__") else ():
+            yield f"{path}.{attribute}", item

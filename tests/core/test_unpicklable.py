@@ -1,0 +1,63 @@
+"""The part of a value that does not pickle, by its path."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections import OrderedDict
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fastdist.core.unpicklable import Culprit, find_unpicklable
+
+_LOCK = threading.Lock()
+
+
+class Locked:
+    """An object that holds what does not pickle."""
+
+    def __init__(self) -> None:
+        self.fine = 1
+        self.lock = _LOCK
+
+
+def _find(value: object) -> Culprit:
+    with pytest.raises(Exception) as error:  # noqa: PT011 (pickle raises many kinds)
+        pickle.dumps(value)
+    return find_unpicklable(value, "args", pickle.dumps, error.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        (_LOCK, "args"),
+        ((1, _LOCK), "args[1]"),
+        ((1, {"x": [2, _LOCK]}), "args[1]['x'][1]"),
+        ({_LOCK: 1}, "a key of args"),
+        ([{_LOCK}], "an element of args[0]"),
+        (OrderedDict(a=SimpleNamespace(b=_LOCK)), "args['a'].b"),
+        ([Locked()], "args[0].lock"),
+    ],
+)
+def test_the_innermost_part_is_found(value: object, path: str) -> None:
+    found = _find(value)
+    assert found.path == path
+    assert found.value is _LOCK
+    assert "cannot pickle '_thread.lock' object" in str(found.error)
+
+
+def test_a_value_that_contains_itself_comes_to_an_end() -> None:
+    value: list[Any] = [_LOCK]
+    value.append(value)
+    assert _find(value).path == "args[0]"
+    value.reverse()
+    assert _find(value).path == "args[1]"
+
+
+def test_a_class_is_not_looked_into() -> None:
+    class Local:
+        lock = _LOCK
+
+    assert _find((Local,)).path == "args[0]"
