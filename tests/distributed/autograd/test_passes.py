@@ -249,6 +249,7 @@ def threads_of_a_pass(context_id: int, x: Tensor) -> list[str]:
     names: list[str] = []
 
     def note(grad: Tensor) -> None:
+        assert da.current_context_id() == context_id
         names.append(threading.current_thread().name)
 
     on_cpu = x * 2
@@ -260,7 +261,7 @@ def threads_of_a_pass(context_id: int, x: Tensor) -> list[str]:
     return names
 
 
-@pytest.mark.seed("E2", "E3", "E4")
+@pytest.mark.seed("E2", "E3", "E4", "E18")
 def test_what_a_device_hands_back_goes_through_the_one_cpu_thread(agent: FakeAgent) -> None:
     x = leaf()
     with da.context() as context_id:
