@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,34 @@ def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
             raise RuntimeError(
                 f"value {value!r} cannot be converted to type {dtype.name}"
             ) from error
+
+
+def require_held(value: Any, array: np.ndarray[Any, Any]) -> None:
+    """Raise if a number does not fit into the dtype of array, which was made of it.
+
+    Raises  RuntimeError
+    """
+    kind = array.dtype.kind
+    if isinstance(value, bool) or kind == "b":
+        return
+    if kind == "f":
+        held = not (math.isfinite(value) and np.isinf(array))
+    else:
+        held = math.isfinite(value) and fits(value, array.dtype)
+    if not held:
+        raise RuntimeError(
+            f"value cannot be converted to type {array.dtype.name} without overflow: {value!r}"
+        )
+
+
+def fits(values: Any, dtype: np.dtype[Any]) -> bool:
+    """Return whether an integer dtype holds values, a finite number or an array of them.
+
+    Note    negative numbers wrap around in uint8, as in PyTorch
+    """
+    limits = np.iinfo(dtype)
+    low = -limits.max if dtype.kind == "u" else limits.min
+    return bool(np.all((values > low - 1) & (values < limits.max + 1)))
 
 
 _PYTHON = frozenset({int, float, bool})

@@ -5,7 +5,6 @@ See Note [In-place on views] in inplace.py.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +20,7 @@ from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of, wrap
 from .broadcast import broadcast_shapes, sum_array_to
-from .constants import as_operand
+from .constants import as_operand, require_held
 from .gradients import cast_array, reduce_recorded
 from .inplace import require_may_change, set_history
 from .op import OPS
@@ -65,28 +64,8 @@ def _number(value: Any, layout: Layout) -> Tensor:
     if isinstance(value, np.ndarray):
         return wrap(value, layout_of(value))
     array = as_operand(value, layout.dtype)
-    _require_held(value, array, layout)
+    require_held(value, array)
     return wrap(array, layout_of(array))
-
-
-def _require_held(value: Any, array: np.ndarray[Any, Any], layout: Layout) -> None:
-    """Raise if a number does not fit into layout's dtype.
-
-    Raises  RuntimeError
-    """
-    kind = layout.dtype.numpy.kind
-    if isinstance(value, bool) or kind == "b":
-        return
-    if kind == "f":
-        held = not (math.isfinite(value) and np.isinf(array))
-    else:
-        largest = np.iinfo(layout.dtype.numpy).max
-        # Negative numbers wrap around in uint8, as in PyTorch.
-        held = math.isfinite(value) and -largest - 1 <= value <= largest
-    if not held:
-        raise RuntimeError(
-            f"value cannot be converted to type {layout.dtype.name} without overflow: {value!r}"
-        )
 
 
 def _write(target: Tensor, src: Tensor) -> None:

@@ -313,15 +313,23 @@ def empty_like_operands(
     """
     for operand in operands:
         if isinstance(operand, Tensor) and operand.layout.shape == shape:
-            layout: Layout = operand.layout
-            if layout.contiguous:
-                break
-            order = sorted(range(len(shape)), key=lambda i: -layout.strides[i])
-            if any(layout.strides[i] <= 0 and shape[i] > 1 for i in order):
+            order = memory_order(operand.layout)
+            if order is None:
                 break
             packed = backend.empty(tuple(shape[i] for i in order), dtype.numpy, device.index)
             return packed.transpose(tuple(order.index(i) for i in range(len(shape))))
     return backend.empty(shape, dtype.numpy, device.index)
+
+
+def memory_order(layout: Layout) -> list[int] | None:
+    """Return the axes from the slowest to the fastest in memory; None for C order and for memory
+    that is walked twice or backwards.
+    """
+    if layout.contiguous:
+        return None
+    shape, strides = layout.shape, layout.strides
+    order = sorted(range(len(shape)), key=lambda i: -strides[i])
+    return None if any(strides[i] <= 0 and shape[i] > 1 for i in order) else order
 
 
 def pointwise(
@@ -337,4 +345,4 @@ def pointwise(
     return declare
 
 
-__all__ = ["ZERO", "PointwiseOp", "empty_like_operands", "pointwise", "refused"]
+__all__ = ["ZERO", "PointwiseOp", "empty_like_operands", "memory_order", "pointwise", "refused"]

@@ -13,6 +13,8 @@ from ..core.device import CPU, Device
 from ..core.dtypes import DType, dtype_of, int64
 from ..core.errors import ShapeError
 from ..dispatch.arguments import checked
+from ..dispatch.constants import as_operand, fits, require_held
+from ..dispatch.pointwise import memory_order
 from ..dispatch.promotion import dtype_of_number, get_default_dtype
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, layout_of, wrap
@@ -66,9 +68,26 @@ def tensor(
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("="))
     wanted = dtypes.from_numpy(array.dtype) if dtype is None else dtype_of(dtype)
+    if not isinstance(data, Tensor | np.ndarray | np.generic):
+        _require_held(array, wanted)
     with np.errstate(all="ignore"):
         array = array.astype(wanted.numpy, copy=False)
     return finish(array, device, requires_grad)
+
+
+def _require_held(array: np.ndarray[Any, Any], wanted: DType) -> None:
+    """Raise if an integer dtype does not hold some number of array.
+
+    Raises  RuntimeError; floating dtypes round, and what is too large for them becomes infinite
+    """
+    if wanted.numpy.kind not in "iu" or array.dtype.kind == "b" or array.dtype == wanted.numpy:
+        return
+    if not fits(array, wanted.numpy):
+        low, high = array.min(), array.max()
+        raise RuntimeError(
+            f"value cannot be converted to type {wanted.name} without overflow: the numbers given "
+            f"lie from {low} to {high}"
+        )
 
 
 def _from_lists(data: Any) -> np.ndarray[Any, Any]:
@@ -144,8 +163,8 @@ def full(
     """Return a tensor of size filled with fill_value, in its dtype unless dtype is given."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     wanted = dtype_of_number(value) if dtype is None else dtype_of(dtype)
-    with np.errstate(all="ignore"):
-        number = np.asarray(value).astype(wanted.numpy)
+    number = as_operand(value, wanted)
+    require_held(value, number)
     return finish(np.full(sizes_of((size,)), number, wanted.numpy), device, requires_grad)
 
 
@@ -176,35 +195,52 @@ def empty(
     return finish(np.empty(sizes_of(size), wanted.numpy), device, requires_grad)
 
 
-def _like(input: Tensor, dtype: DType | None, device: Any) -> dict[str, Any]:
-    return {
-        "dtype": dtype or input.layout.dtype,
-        "device": input.layout.device if device is None else device,
-    }
+def _like(input: Tensor, dtype: DType | None, device: Any) -> tuple[DType, Any]:
+    wanted = input.layout.dtype if dtype is None else dtype_of(dtype)
+    return wanted, input.layout.device if device is None else device
+
+
+def in_order_of(input: Tensor, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return array, in C order, laid out as input lies: a transposed input gives a transposed
+    result.
+    """
+    order = memory_order(input.layout)
+    if order is None:
+        return array
+    packed = np.empty(tuple(array.shape[axis] for axis in order), array.dtype)
+    room = packed.transpose(tuple(order.index(axis) for axis in range(len(order))))
+    room[...] = array
+    return room
 
 
 @checked
 def zeros_like(
     input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return zeros of input's shape, dtype and device."""
-    return zeros(input.layout.shape, **_like(input, dtype, device), requires_grad=requires_grad)
+    """Return zeros of input's shape, strides, dtype and device."""
+    wanted, where = _like(input, dtype, device)
+    array = in_order_of(input, np.zeros(input.layout.shape, wanted.numpy))
+    return finish(array, where, requires_grad)
 
 
 @checked
 def ones_like(
     input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return ones of input's shape, dtype and device."""
-    return ones(input.layout.shape, **_like(input, dtype, device), requires_grad=requires_grad)
+    """Return ones of input's shape, strides, dtype and device."""
+    wanted, where = _like(input, dtype, device)
+    array = in_order_of(input, np.ones(input.layout.shape, wanted.numpy))
+    return finish(array, where, requires_grad)
 
 
 @checked
 def empty_like(
     input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return uninitialised memory of input's shape, dtype and device."""
-    return empty(input.layout.shape, **_like(input, dtype, device), requires_grad=requires_grad)
+    """Return uninitialised memory of input's shape, strides, dtype and device."""
+    wanted, where = _like(input, dtype, device)
+    array = in_order_of(input, np.empty(input.layout.shape, wanted.numpy))
+    return finish(array, where, requires_grad)
 
 
 @checked
@@ -216,15 +252,18 @@ def full_like(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return fill_value in input's shape, dtype and device."""
-    return full(
-        input.layout.shape, fill_value, **_like(input, dtype, device), requires_grad=requires_grad
-    )
+    """Return fill_value in input's shape, strides, dtype and device."""
+    wanted, where = _like(input, dtype, device)
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    number = as_operand(value, wanted)
+    require_held(value, number)
+    array = in_order_of(input, np.full(input.layout.shape, number, wanted.numpy))
+    return finish(array, where, requires_grad)
 
 
 @checked
 def arange(
-    start: Any,
+    start: Any = None,
     end: Any = None,
     step: Any = 1,
     *,
@@ -237,8 +276,9 @@ def arange(
     Dtype   int64 if all are integers, else the default dtype
     Raises  RuntimeError for a step of 0, or one that leads away from end
     """
-    if end is None:
-        start, end = 0, start
+    if start is None and end is None:
+        raise TypeError("arange() needs an end: arange(end) or arange(start, end, step=1)")
+    start, end = (0, start) if end is None else (start or 0, end)
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if not (math.isfinite(start) and math.isfinite(end)):

@@ -9,7 +9,7 @@ import numpy as np
 from ..backends.backend import backend_of
 from ..core.device import CPU, Device
 from ..core.dtypes import DType, bool_, float32, float64, int64
-from ..core.errors import DTypeError
+from ..core.errors import DTypeError, ShapeError
 from ..core.generator import Generator, default_generator_of
 from ..dispatch.composite import composite
 from ..dispatch.copy_inplace import copy_
@@ -17,7 +17,7 @@ from ..dispatch.op import OPS
 from ..dispatch.promotion import get_default_dtype
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
-from .creation import finish, sizes_of
+from .creation import finish, in_order_of, sizes_of
 
 
 def _generator(generator: Generator | None, device: Any) -> Generator:
@@ -33,6 +33,18 @@ def _drawn(kind: str, generator: Generator, shape: Shape, dtype: DType) -> np.nd
     wide = dtype if dtype is float64 else float32
     draw = generator.uniform if kind == "rand" else generator.normal
     return draw(shape, wide.numpy).astype(dtype.numpy, copy=False)
+
+
+@composite(method=False)
+def get_rng_state() -> Tensor:
+    """Return where the CPU's stream of random numbers stands, for set_rng_state."""
+    return from_array(default_generator_of(CPU).get_state())
+
+
+@composite(method=False)
+def set_rng_state(new_state: Tensor) -> None:
+    """Let the CPU's stream of random numbers go on from where it stood at get_rng_state."""
+    default_generator_of(CPU).set_state(new_state.to_numpy())
 
 
 @composite(method=False)
@@ -79,6 +91,11 @@ def randint(
     """Return integers drawn evenly from [low, high); randint(high, size) starts at 0."""
     if size is None:
         low, high, size = 0, low, high
+    if hasattr(size, "__index__"):
+        raise TypeError(
+            f"randint(): argument 'size' must be a tuple of integers, not int {size!r}; "
+            f"randint(high, size) and randint(low, high, size) take it last"
+        )
     drawn = _generator(generator, device).integers(low, high, sizes_of((size,)))
     return finish(drawn.astype((dtype or int64).numpy, copy=False), device, requires_grad)
 
@@ -93,8 +110,18 @@ def randperm(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return 0 ... n - 1 in random order."""
+    if n < 0:
+        raise ShapeError(f"Trying to create tensor with negative dimension {n}: randperm({n})")
     drawn = _generator(generator, device).permutation(n)
     return finish(drawn.astype(dtype.numpy, copy=False), device, requires_grad)
+
+
+def _drawn_like(
+    kind: str, input: Tensor, dtype: DType | None, device: Any, requires_grad: bool
+) -> Tensor:
+    wanted, where = _like(input, dtype, device)
+    drawn = _drawn(kind, _generator(None, where), input.layout.shape, wanted)
+    return finish(in_order_of(input, drawn), where, requires_grad)
 
 
 def _like(input: Tensor, dtype: DType | None, device: Any) -> tuple[DType, Any]:
@@ -105,18 +132,16 @@ def _like(input: Tensor, dtype: DType | None, device: Any) -> tuple[DType, Any]:
 def rand_like(
     input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return rand in input's shape, dtype and device."""
-    dtype, device = _like(input, dtype, device)
-    return rand(input.layout.shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    """Return rand in input's shape, strides, dtype and device."""
+    return _drawn_like("rand", input, dtype, device, requires_grad)
 
 
 @composite(method=False)
 def randn_like(
     input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return randn in input's shape, dtype and device."""
-    dtype, device = _like(input, dtype, device)
-    return randn(input.layout.shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    """Return randn in input's shape, strides, dtype and device."""
+    return _drawn_like("randn", input, dtype, device, requires_grad)
 
 
 @composite(method=False)
@@ -132,9 +157,10 @@ def randint_like(
     """Return randint in input's shape, dtype and device."""
     if high is None:
         low, high = 0, low
-    dtype, device = _like(input, dtype, device)
-    shape = input.layout.shape
-    return randint(low, high, shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    wanted, where = _like(input, dtype, device)
+    drawn = _generator(None, where).integers(low, high, input.layout.shape)
+    values = drawn.astype(wanted.numpy, copy=False)
+    return finish(in_order_of(input, values), where, requires_grad)
 
 
 @composite(method=False)
