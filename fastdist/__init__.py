@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import importlib as _importlib
+import math as _math
 import os as _os
 from typing import Any as _Any
 
@@ -42,7 +43,9 @@ from .graph.modes import (
     no_grad,
     set_grad_enabled,
 )
+from .namespace.limits import finfo, iinfo
 from .namespace.load import NAMES as _NAMES
+from .namespace.typed_tensors import TYPED_TENSORS as _TYPED_TENSORS
 
 # By name, since type checkers would take `fastdist.tensor` for the package of that name.
 from .ops.creation import tensor as tensor
@@ -50,10 +53,14 @@ from .tensor.printing import set_printoptions
 from .tensor.tensor import Size, Tensor
 
 globals().update(_NAMES)
+globals().update(_TYPED_TENSORS)
 double, float, half = float64, float32, float16
 long, int, short = int64, int32, int16
+e, inf, nan, newaxis, pi = _math.e, _math.inf, _math.nan, None, _math.pi
 
-_ROOMS = frozenset({"autograd", "data", "distributed", "futures", "info", "nn", "optim", "testing"})
+_ROOMS = frozenset(
+    ("autograd", "cuda", "data", "distributed", "futures", "info", "nn", "optim", "testing")
+) | {"utils"}
 __all__ = [
     "Generator",
     "Size",
@@ -62,13 +69,17 @@ __all__ = [
     "default_generator",
     "device",
     "double",
+    "e",
     "enable_grad",
+    "finfo",
     "float",
     "float16",
     "float32",
     "float64",
     "get_default_dtype",
     "half",
+    "iinfo",
+    "inf",
     "inference_mode",
     "initial_seed",
     "int",
@@ -79,7 +90,10 @@ __all__ = [
     "is_grad_enabled",
     "long",
     "manual_seed",
+    "nan",
+    "newaxis",
     "no_grad",
+    "pi",
     "seed",
     "set_default_dtype",
     "set_grad_enabled",
@@ -87,7 +101,7 @@ __all__ = [
     "short",
     "uint8",
 ]
-__all__ += sorted(_NAMES)  # noqa: PLE0605 (the catalogue says its names)
+__all__ += sorted({**_NAMES, **_TYPED_TENSORS})  # noqa: PLE0605 (the catalogue says its names)
 
 
 def __getattr__(name: str) -> _Any:

@@ -33,6 +33,8 @@ ROOMS: dict[str, set[str]] = {
     "nn": {"namespace", "profiler", "autograd"},
     "optim": {"namespace", "profiler", "autograd"},
     "data": {"namespace", "profiler"},
+    "utils": {"data"},
+    "cuda": {"backends"},
     "serialization": {"namespace", "profiler"},
     "testing": {"namespace", "profiler"},
     "distributed.sockets": {"core"},

@@ -26,6 +26,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 UNCLEAR = (AttributeError, TypeError, ValueError, OverflowError, KeyError, Warning)
 
 
+# What NumPy calls these parameters; PyTorch takes both names.
+NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
+
+
 class ArgumentError(DTypeError, ValueError):
     """An argument of the wrong kind, or a number that nothing can hold."""
 
@@ -38,12 +42,44 @@ def checked(function: F) -> F:
         try:
             return function(*args, **kwargs)
         except UNCLEAR as error:
-            fault = None if is_clear(error) else _fault_of_call(function, args, kwargs)
-            if fault is None:
-                raise
-            raise ArgumentError(fault) from error
+            ours = _in_our_names(function, args, kwargs) if kwargs else None
+            if ours is None:
+                fault = None if is_clear(error) else _fault_of_call(function, args, kwargs)
+                if fault is None:
+                    raise
+                raise ArgumentError(fault) from error
+        # Python refused the names, so the function has not begun to run.
+        return call(*ours[0], **ours[1])
 
     return call  # type: ignore[return-value]
+
+
+def _in_our_names(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Return the arguments with `axis` called `dim` and so on, and with `size=(2, 3)` in the place
+    of `*size`; None if nothing is called otherwise.
+    """
+    parameters = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return None
+    listed = next((p.name for p in parameters.values() if p.kind is p.VAR_POSITIONAL), None)
+    if listed in kwargs and len(args) == list(parameters).index(listed):
+        rest = {key: value for key, value in kwargs.items() if key != listed}
+        return (*args, kwargs[listed]), rest
+    names = {
+        alias: name
+        for name, alias in NUMPY_NAMES.items()
+        if alias in kwargs and alias not in parameters and name in parameters
+    }
+    if not names:
+        return None
+    for alias, name in names.items():
+        if name in kwargs:
+            raise TypeError(
+                f"{function.__name__}() got both {name!r} and {alias!r}, two names of one argument"
+            )
+    return args, {names.get(key, key): value for key, value in kwargs.items()}
 
 
 def is_clear(error: BaseException) -> bool:

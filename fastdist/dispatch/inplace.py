@@ -33,13 +33,13 @@ from .view import replay, replay_array
 # this; out-of-place ops never ask.
 
 
-def require_may_change(target: Tensor) -> None:
+def require_may_change(target: Tensor, *, writing: bool = True) -> None:
     """Raise PyTorch's errors for tensors whose in-place change would lose a gradient.
 
     Raises  RuntimeError for a leaf that requires grad, a view of one, a view made in no_grad of a
-            recorded base, and memory that may not be written
+            recorded base, and (if writing) memory that may not be written
     """
-    if not target.layout.contiguous or target.array.__class__ is np.ndarray:
+    if writing and (not target.layout.contiguous or target.array.__class__ is np.ndarray):
         _require_writable(target)
     if not tls.grad:
         return

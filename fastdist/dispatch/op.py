@@ -13,7 +13,7 @@ from ..core.device import CPU, Device
 from ..core.errors import DeviceError
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
-from .arguments import UNCLEAR, ArgumentError, find_fault, is_clear
+from .arguments import NUMPY_NAMES, UNCLEAR, ArgumentError, find_fault, is_clear
 
 PLAIN = frozenset({Tensor, Parameter})
 
@@ -36,7 +36,13 @@ class Op:
         self.tensors = tuple(p.name for p in self.parameters if _is_tensor(p.annotation))
         self.attributes = tuple(p.name for p in self.parameters if p.name not in self.tensors)
         self.returns = str(signature.return_annotation)
+        self.optional = frozenset(
+            p.name for p in self.parameters if p.name in self.tensors and "None" in p.annotation
+        )
         self.has_out = True
+        # The public function as _public_function wrote it, and the text before and of its last
+        # statement, which calls `general`: an op may put a short way between them.
+        self.written: tuple[Callable[..., Any], str, str] | None = None
 
     @functools.cached_property
     def public(self) -> Callable[..., Any]:
@@ -74,41 +80,96 @@ def _public_function(op: Op) -> Callable[..., Any]:
     """Write the function that users call, with their signature, so that Python itself checks the
     call.
     """
-    names: dict[str, Any] = {
-        "_op": op,
-        "_general": _checked_general(op),
-    }
+    names: dict[str, Any] = {"_op": op, "_general": _checked_general(op)}
+    names |= {"_absent": _ABSENT, "_one": _one_of_two, "_missing": _refuse_missing}
+    aliased = [p.name for p in op.parameters if p.name in NUMPY_NAMES]
     parts, starred = [], False
+    required: list[str] = []
+    listed: str | None = None
     for parameter in op.parameters:
         text = parameter.name
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            text, starred = f"*{text}", True
+            listed, text, starred = text, f"*_{text}", True
         elif parameter.kind is inspect.Parameter.KEYWORD_ONLY and not starred:
             parts.append("*")
             starred = True
         if parameter.default is not inspect.Parameter.empty:
             names[f"_default_{parameter.name}"] = parameter.default
             text += f"=_default_{parameter.name}"
+        elif (parameter.name in aliased or required) and not text.startswith("*"):
+            # It may come under its other name, so Python cannot be the one to miss it.
+            required.append(parameter.name)
+            text += "=_absent"
         parts.append(text)
-    if op.has_out:
-        parts += ["out=None"] if starred else ["*", "out=None"]
+    keywords = ["out=None"] if op.has_out else []
+    keywords += [f"{NUMPY_NAMES[name]}=_absent" for name in aliased]
+    keywords += [f"{listed}=_absent"] if listed else []
+    parts += keywords if starred or not keywords else ["*", *keywords]
+    lines = [f"def public({', '.join(parts)}):\n"]
+    if listed:
+        # permute(x, 1, 0), or permute(x, dims=(1, 0))
+        lines.append(
+            f"    {listed} = _{listed} if {listed} is _absent else (*_{listed}, {listed})\n"
+        )
+    for name in aliased:
+        other = NUMPY_NAMES[name]
+        default = "_absent" if name in required else f"_default_{name}"
+        lines.append(f"    if {other} is not _absent: ")
+        lines.append(f"{name} = _one({name}, {other}, {default}, {name!r}, {other!r}, _op)\n")
+    if required:
+        given = "".join(f"{name}, " for name in required)
+        lost = " or ".join(f"{name} is _absent" for name in required)
+        lines.append(f"    if {lost}: _missing(_op, {required!r}, ({given}))\n")
     tensors = "".join(f"{name}, " for name in op.tensors)
     attributes = "".join(f"{name}, " for name in op.attributes)
-    source = (
-        f"def public({', '.join(parts)}):\n"
-        f"    return _general(({tensors}), ({attributes}), {'out' if op.has_out else 'None'})\n"
+    out = "out" if op.has_out else "None"
+    head = "".join(lines)
+    tail = f"    return _general(({tensors}), ({attributes}), {out})\n"
+    public = define(op, head + tail, names)
+    op.written = (public, head, tail)
+    return public
+
+
+_ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>", "__slots__": ()})()
+
+
+def _one_of_two(value: Any, other: Any, default: Any, name: str, alias: str, op: Op) -> Any:
+    """Return what was given under an argument's other name.
+
+    Raises  TypeError if both names were used
+    """
+    if value is default:
+        return other
+    raise TypeError(f"{op.name}() got both {name!r} and {alias!r}, two names of one argument")
+
+
+def _refuse_missing(op: Op, names: list[str], values: tuple[Any, ...]) -> None:
+    missing = [repr(name) for name, value in zip(names, values, strict=True) if value is _ABSENT]
+    plural = "s" if len(missing) > 1 else ""
+    raise TypeError(
+        f"{op.name}() missing {len(missing)} required positional argument{plural}: "
+        f"{' and '.join(missing)}"
     )
-    return define(op, source, names)
 
 
 def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
     """Return the function `public` that source makes over names, as op's own."""
     exec(_compiled(source), names)
-    public: Callable[..., Any] = names["public"]
+    public: Any = names["public"]
     # A copy of its own: code learns from its calls which globals it meets, and tracebacks show its
     # name.
     public.__code__ = public.__code__.replace(co_name=op.name, co_qualname=op.name)
     return dress(public, op)
+
+
+def recoded(function: Any, source: str, op: Op) -> None:
+    """Give a function that `define` made other code, with the signature it has: whoever holds it
+    runs that from now on.
+    """
+    names = dict(function.__globals__)
+    exec(_compiled(source), names)
+    code: CodeType = names["public"].__code__
+    function.__code__ = code.replace(co_name=op.name, co_qualname=op.name)
 
 
 @functools.cache

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..backends.backend import backend_of
 from ..core.errors import DeviceError
 from ..dispatch.composite import COMPOSITES
 from ..dispatch.copy_inplace import copy_, fill_, inplace_of, zero_
 from ..dispatch.op import OPS
 from ..dispatch.view import detach
+from ..dispatch.view_inplace import detach_, view_inplace_of
 from ..engine.backward import backward as engine_backward
-from ..ops import creation, movement, subscript
+from ..ops import creation, joining, movement, subscript
 from ..tensor import pickling
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor, wrap
+from .names import VIEW_INPLACE
 
 
 def backward(
@@ -150,12 +153,47 @@ def polygamma(self: Tensor, n: int) -> Tensor:
     return OPS["polygamma"].public(n, self)  # type: ignore[no-any-return]
 
 
+def _storage_offset(self: Tensor) -> int:
+    """Return how many elements of its memory lie before this tensor's first."""
+    start = owner = self.array
+    while isinstance(getattr(owner, "base", None), np.ndarray):
+        owner = owner.base
+    if owner is start and self.extra is not None and self.extra.base is not None:
+        owner = self.extra.base.array
+    data_ptr = backend_of(self.layout.device.type).data_ptr
+    return (data_ptr(start) - data_ptr(owner)) // self.layout.dtype.itemsize
+
+
+def _array_wrap(
+    self: Tensor, array: Any, context: Any = None, return_scalar: bool = False
+) -> Tensor:
+    """Let NumPy's functions of tensors return tensors."""
+    return creation.from_numpy(np.asarray(array))
+
+
+def _delete_item(self: Tensor, index: Any) -> None:
+    raise TypeError("Tensor does not support deleting items; join what is to stay with cat()")
+
+
+def _iter(self: Tensor) -> Iterator[Tensor]:
+    """Walk the rows: views that share one Node, so that their gradients are put together once."""
+    if not self.layout.shape:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(joining.unbind(self))
+
+
 METHODS: dict[str, Any] = {
     "polygamma": polygamma,
     "polygamma_": inplace_of("polygamma", polygamma),
     "__contains__": _contains,
     "__getitem__": subscript.subscript,
     "__setitem__": subscript.subscript_assign,
+    "__iter__": _iter,
+    "__delitem__": _delete_item,
+    "__array_wrap__": _array_wrap,
+    "storage_offset": _storage_offset,
+    "detach_": detach_,
+    "t_": view_inplace_of("t", movement.t),
     "new_zeros": new_zeros,
     "new_ones": new_ones,
     "new_empty": new_empty,
@@ -183,3 +221,5 @@ def attach_methods() -> None:
     """Hang them on Tensor."""
     for name, method in METHODS.items():
         setattr(TensorMethods, name, method)
+    for alias, name in VIEW_INPLACE.items():
+        setattr(TensorMethods, f"{alias}_", view_inplace_of(alias, OPS[name].public))

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..dispatch.composite import COMPOSITES
 from ..dispatch.op import OPS
+from ..dispatch.view import detach
 from ..graph import tensor_methods
 from ..ops import (
     activation,
@@ -17,6 +18,7 @@ from ..ops import (
     casting,
     comparison,
     copying,
+    counting,
     creation,
     einsum,
     embedding,
@@ -43,6 +45,7 @@ from ..ops import (
     transcendental,
     variants,
 )
+from ..tensor.methods import TensorMethods
 from .attach import attach_all
 from .functions import attach_methods
 from .names import (
@@ -50,26 +53,16 @@ from .names import (
     ALSO_FUNCTIONAL,
     CREATION,
     FUNCTIONAL_ONLY,
+    INPLACE_FUNCTIONS,
     NOT_FUNCTIONS,
     PRIVATE,
 )
 
 CATALOGUE = (
-    *(activation, arithmetic, bitwise, casting, comparison, copying, creation, einsum, embedding),
-    *(
-        extrema,
-        extremes,
-        indexing,
-        joining,
-        likelihood,
-        losses,
-        matmul,
-        movement,
-        normalization,
-        norms,
-    ),
-    *(ordering, products, random, rearranging, reductions, rounding, selection, shorthand, softmax),
-    *(subscript, transcendental, variants, tensor_methods),
+    *(activation, arithmetic, bitwise, casting, comparison, copying, counting, creation, einsum),
+    *(embedding, extrema, extremes, indexing, joining, likelihood, losses, matmul, movement),
+    *(normalization, norms, ordering, products, random, rearranging, reductions, rounding),
+    *(selection, shorthand, softmax, subscript, transcendental, variants, tensor_methods),
 )
 
 
@@ -78,9 +71,10 @@ def gather() -> dict[str, Any]:
     hidden = PRIVATE | FUNCTIONAL_ONLY | NOT_FUNCTIONS
     names = {name: op.public for name, op in OPS.items() if name not in hidden}
     names.update({name: getattr(creation, name) for name in CREATION})
-    names.update(t=movement.t, reshape=movement.reshape)
+    names.update(t=movement.t, reshape=movement.reshape, detach=detach)
     names.update({name: found.call for name, found in COMPOSITES.items() if found.function})
     names.update({alias: names[name] for alias, name in ALIASES.items() if name in names})
+    names.update({f"{name}_": getattr(TensorMethods, f"{name}_") for name in INPLACE_FUNCTIONS})
     return names
 
 

@@ -69,6 +69,23 @@ NO_INPLACE = words(
     """
 )
 STRUCTURED_INPLACE = words("cumsum scatter_add tril triu")
+# In-place methods that are functions as well, each with a "_" behind its name.
+INPLACE_FUNCTIONS = words(
+    """
+    abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil
+    clamp clamp_max clamp_min clip cos cosh deg2rad detach erf erfc exp exp2 expm1 fill fix floor
+    frac gcd index_put lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg
+    reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy zero
+    """
+)
+# View ops with an in-place twin, which changes the tensor's own shape: its name -> the op's.
+VIEW_INPLACE = {
+    "squeeze": "squeeze",
+    "swapaxes": "transpose",
+    "swapdims": "transpose",
+    "transpose": "transpose",
+    "unsqueeze": "unsqueeze",
+}
 # Functions of ops/creation.py that `fastdist` offers; what else stands there helps them.
 CREATION = words(
     """

@@ -47,6 +47,37 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
     return to(input, other.layout.dtype)
 
 
+_TYPE_NAMES = {
+    dtypes.float64: "Double",
+    dtypes.float32: "Float",
+    dtypes.float16: "Half",
+    dtypes.int64: "Long",
+    dtypes.int32: "Int",
+    dtypes.int16: "Short",
+    dtypes.int8: "Char",
+    dtypes.uint8: "Byte",
+    dtypes.bool_: "Bool",
+}
+
+
+@composite(name="type", function=False)
+def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """Return the tensor in dtype (itself if it is), or without dtype its type's name, such as
+    fastdist.FloatTensor.
+    """
+    device = input.layout.device
+    if dtype is None:
+        place = "" if device is CPU else f"{device.type}."
+        return f"fastdist.{place}{_TYPE_NAMES[input.layout.dtype]}Tensor"
+    if isinstance(dtype, str):
+        name = dtype.rpartition(".")[2]
+        known = {f"{word}Tensor": one for one, word in _TYPE_NAMES.items()}
+        if name not in known:
+            raise ValueError(f"invalid type: {dtype!r}; known are {', '.join(known)}")
+        dtype = known[name]
+    return to(input, dtype)
+
+
 @composite(function=False)
 def cpu(input: Tensor) -> Tensor:
     """Return the tensor in main memory; itself if it is there."""
@@ -147,6 +178,33 @@ def is_tensor(obj: Any) -> Any:
 def is_floating_point(input: Tensor) -> Any:
     """Return whether input's dtype is floating."""
     return input.layout.dtype.is_floating_point
+
+
+@composite(method=False)
+def is_complex(input: Tensor) -> Any:
+    """Return whether input's dtype is complex: none is so far."""
+    return input.layout.dtype.is_complex
+
+
+@composite(method=False)
+def is_signed(input: Tensor) -> Any:
+    """Return whether input's dtype has negative numbers."""
+    return input.layout.dtype.is_signed
+
+
+@composite()
+def is_nonzero(input: Tensor) -> Any:
+    """Return whether the only element is not 0.
+
+    Raises  RuntimeError if there is not exactly one
+    """
+    return bool(input)
+
+
+@composite()
+def is_same_size(input: Tensor, other: Tensor) -> Any:
+    """Return whether the shapes agree."""
+    return input.layout.shape == other.layout.shape
 
 
 @composite(method=False)

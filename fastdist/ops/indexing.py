@@ -249,7 +249,7 @@ def index_add(
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """Return input with value in its slices at index along dim."""
     if not input.layout.shape:
-        return index_fill(input.reshape(1), dim, index, value).reshape(())  # type: ignore[no-any-return]
+        return index_fill(input.reshape(1), dim, index, value).reshape(())
     return OPS["where"].public(_slices_mask(input, dim, index), value, input)  # type: ignore[no-any-return]
 
 

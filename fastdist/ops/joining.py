@@ -242,11 +242,19 @@ class SplitBackward0(Node):
         return (total,)
 
 
-def _views_at(input: Tensor, places: Sequence[Any]) -> tuple[Tensor, ...]:
+class UnbindBackward0(SplitBackward0):
+    """The same of views without the axis along which they were taken."""
+
+    __slots__ = ()
+
+
+def _views_at(
+    input: Tensor, places: Sequence[Any], recorded: type[SplitBackward0] = SplitBackward0
+) -> tuple[Tensor, ...]:
     index = OPS["basic_index"]
     views = tuple([index.general((input,), (place,)) for place in places])
     if len(views) > 1 and views[0].edge is not None:
-        node = SplitBackward0(input, views, places)
+        node = recorded(input, views, places)
         for i, view in enumerate(views):
             view.edge = Edge(node, i)
     return views
@@ -298,7 +306,8 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if not input.layout.shape:
         raise DimRange("Dimension specified as 0 but tensor has no dimensions")
     lead = (slice(None),) * axis
-    return _views_at(input, [(*lead, i, ...) for i in range(input.layout.shape[axis])])
+    places = [(*lead, i, ...) for i in range(input.layout.shape[axis])]
+    return _views_at(input, places, UnbindBackward0)
 
 
 @composite(method=False)

@@ -290,10 +290,14 @@ def t(input: Tensor) -> Tensor:
     return transpose.general((input,), (0, 1)) if ndim == 2 else input.view(input.layout.shape)
 
 
-def reshape(input: Tensor, *shape: Any) -> Tensor:
+def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """Return the elements under another shape: a view where strides allow, else a copy."""
     if not isinstance(input, Tensor):
         raise TypeError(f"reshape(): argument 'input' must be a Tensor, not {type(input).__name__}")
+    if shape is None:
+        shape = sizes
+    elif sizes:
+        raise TypeError(f"reshape() got the shape twice: {sizes} and shape={shape!r}")
     sizes = canonical_sizes("reshape", shape, input.layout.numel)
     if view_strides(input.layout, sizes) is None:
         input = input.contiguous()

@@ -1,4 +1,4 @@
-"""Sorting, the k largest, and what is found by order."""
+"""Sorting, the k largest, and what differs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import int32, int64
-from ..core.errors import DTypeError
+from ..core.dtypes import int64
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.rules import DimError, normalize_axis
@@ -109,33 +108,3 @@ def unique(
         if wish
     ]
     return made[0] if len(made) == 1 else tuple(made)
-
-
-@composite(method=False)
-def searchsorted(
-    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False
-) -> Tensor:
-    """Return where input goes in the ordered vector sorted_sequence; waits for a device."""
-    side: Any = "right" if right else "left"
-    values = input.to_numpy() if isinstance(input, Tensor) else np.asarray(input)
-    found = np.asarray(np.searchsorted(sorted_sequence.to_numpy(), values, side))
-    dtype = int32 if out_int32 else int64
-    return from_array(found.astype(dtype.numpy)).to(sorted_sequence.layout.device)
-
-
-@composite(method=False)
-def bucketize(
-    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
-) -> Tensor:
-    """Return between which boundaries each element of input lies."""
-    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
-
-
-@composite()
-def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """Return how often each integer occurs, or the sum of its weights; waits for a device."""
-    if input.layout.dtype.is_floating_point or len(input.layout.shape) != 1:
-        raise DTypeError("bincount only supports 1-d non-negative integral inputs.")
-    given = None if weights is None else weights.to_numpy()
-    found = np.bincount(input.to_numpy(), given, minlength)
-    return from_array(found).to(input.layout.device)

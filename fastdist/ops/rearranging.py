@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.errors import ShapeError
+from ..dispatch.broadcast import broadcast_shapes as shape_of_all
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.rules import normalize_axes, normalize_axis
 from ..dispatch.structured import Plan, structured
 from ..dispatch.view import view as view_op
 from ..tensor.layout import Layout
-from ..tensor.tensor import Tensor
+from ..tensor.tensor import Size, Tensor
 from .movement import reshape
 
 
@@ -45,15 +46,29 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
 @roll.plan
 def _(input: Tensor, shifts: Any, dims: Any) -> Plan:
-    moves = _listed((shifts,))
-    axes = None if dims is None or dims == () else _listed((dims,))
+    moves = _whole("shifts", shifts)
+    axes = None if dims is None or dims == () else _whole("dims", dims)
     if (axes is None and len(moves) != 1) or (axes is not None and len(axes) != len(moves)):
         raise ShapeError(
-            f"shifts and dimensions must align. shifts: {len(moves)}, dims: {len(axes or ())}"
+            f"shifts and dimensions must align. shifts: {len(moves)}, dims: {len(axes or ())}: "
+            "give roll a shift for each dim, or one shift and no dims"
         )
     if axes is not None:
         axes = tuple(normalize_axis("roll", axis, len(input.layout.shape)) for axis in axes)
     return Plan(input.layout.shape, input.layout.dtype, (moves, axes))
+
+
+def _whole(name: str, values: Any) -> tuple[int, ...]:
+    """Return the integers of roll's shifts or dims.
+
+    Raises  TypeError
+    """
+    try:
+        return tuple([value.__index__() for value in _listed((values,))])
+    except (AttributeError, TypeError) as error:
+        raise TypeError(
+            f"roll(): argument {name!r} must be an integer or a tuple of integers, not {values!r}"
+        ) from error
 
 
 @roll.vjp("input")
@@ -272,13 +287,18 @@ def broadcast_to(input: Tensor, size: Any) -> Tensor:
 @composite(method=False)
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Return views of all tensors in the shape in which they meet."""
-    from ..dispatch.broadcast import broadcast_shapes
-
     given = (
         _listed(tensors) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
     )
-    shape = broadcast_shapes("broadcast_tensors", [tensor.layout.shape for tensor in given])
+    shape = shape_of_all("broadcast_tensors", [tensor.layout.shape for tensor in given])
     return tuple([OPS["expand"].public(tensor, shape) for tensor in given])
+
+
+@composite(method=False)
+def broadcast_shapes(*shapes: Any) -> Any:
+    """Return the shape in which tensors of these shapes meet."""
+    given = [(n,) if hasattr(n, "__index__") else tuple(n) for n in shapes]
+    return Size(shape_of_all("broadcast_shapes", given))
 
 
 @composite(function=False)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from ..core.dtypes import bool_
+from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
+from ..dispatch.op import OPS
 from ..dispatch.rules import normalize_axis
-from ..tensor.tensor import Tensor
-from .creation import arange, tensor
+from ..tensor.tensor import Tensor, from_array
+from .creation import arange
 from .joining import cat, narrow, split
 from .norms import std, var
 
@@ -44,14 +49,56 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 
 
 @composite()
-def diff(input: Tensor, n: int = 1, dim: int = -1) -> Tensor:
-    """Return the differences between neighbours along dim, n times over."""
+def diff(
+    input: Tensor,
+    n: int = 1,
+    dim: int = -1,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
+) -> Tensor:
+    """Return the differences between neighbours along dim, n times over; prepend and append are
+    joined to input first.
+    """
+    if not input.layout.shape:
+        raise ShapeError(
+            "diff expects input to be at least one-dimensional, got one without axes; "
+            "give it one with reshape(1)"
+        )
     axis = normalize_axis("diff", dim, len(input.layout.shape))
+    if n < 0:
+        raise ShapeError(f"order must be non-negative but got {n}")
+    if n == 0:
+        return input.clone()
+    ends = [_fitting(input, end, axis) for end in (prepend, append) if end is not None]
+    if ends:
+        input = cat([*ends[: prepend is not None], input, *ends[prepend is not None :]], axis)
+    apart = OPS["logical_xor" if input.layout.dtype is bool_ else "sub"].public
     for _ in range(n):
         left = max(input.layout.shape[axis] - 1, 0)
         skipped = min(1, input.layout.shape[axis])
-        input = narrow(input, axis, skipped, left) - narrow(input, axis, 0, left)
+        input = apart(narrow(input, axis, skipped, left), narrow(input, axis, 0, left))
     return input
+
+
+def _fitting(input: Tensor, end: Tensor, axis: int) -> Tensor:
+    """Return end if it can be joined to input along axis.
+
+    Raises  RuntimeError
+    """
+    wanted, given = input.layout.shape, end.layout.shape
+    if len(wanted) != len(given):
+        raise ShapeError(
+            "diff expects prepend or append to be the same dimension as input: "
+            f"input has shape {wanted}, this one {given}"
+        )
+    for other, (n, m) in enumerate(zip(wanted, given, strict=True)):
+        if other != axis and n != m:
+            raise ShapeError(
+                "diff expects the shape of tensor to prepend or append to match that of input "
+                f"except along the differencing dimension; input.size({other}) = {n}, but got "
+                f"tensor.size({other}) = {m}"
+            )
+    return end
 
 
 @composite()
@@ -67,17 +114,44 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 
 
 @composite()
-def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None) -> Tensor:
-    """Return input with each element (or slice along dim) repeated."""
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Return input with each element (or slice along dim) repeated, all as often or each by its
+    own number; of one tensor of numbers alone, each place as often as its number says.
+    """
+    if repeats is None:
+        input, repeats = arange(input.layout.numel, device=input.layout.device), input
     if dim is None:
         input, dim = input.reshape(-1), 0
     axis = normalize_axis("repeat_interleave", dim, len(input.layout.shape))
-    n = input.layout.shape[axis]
-    times = repeats.tolist() if isinstance(repeats, Tensor) else repeats
-    each = [times] * n if isinstance(times, int) else times * n if len(times) == 1 else times
-    places = [i for i, count in enumerate(each) for _ in range(count)]
-    index = tensor(places, dtype=arange(0).dtype, device=input.layout.device)
-    return input.index_select(axis, index)
+    length = input.layout.shape[axis]
+    places = np.repeat(np.arange(length), _repeats(repeats, length))
+    if output_size is not None and output_size != len(places):
+        raise ShapeError(
+            f"repeat_interleave: output_size is {output_size}, the repeats add up to {len(places)}"
+        )
+    return input.index_select(axis, from_array(places).to(input.layout.device))
+
+
+def _repeats(repeats: Any, length: int) -> Any:
+    """Return how often each of so many slices is repeated: a number, or an array of them.
+
+    Raises  RuntimeError for numbers that are none, or not as many as slices
+    """
+    times = repeats.to_numpy() if isinstance(repeats, Tensor) else np.asarray(repeats)
+    if times.dtype.kind not in "iu" and times.size:
+        raise DTypeError(f"repeat_interleave: repeats must be integers, got {repeats!r}")
+    if times.ndim > 1:
+        raise ShapeError(f"repeats must be 0-dim or 1-dim tensor, got shape {times.shape}")
+    if times.size and times.min() < 0:
+        raise ShapeError(f"Repeats must be non-negative, got {times.min()}")
+    if times.ndim and len(times) not in (1, length):
+        raise ShapeError(
+            "repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{len(times)} and input.size(0) = {length}"
+        )
+    return times.astype(np.int64)
 
 
 @composite(method=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -168,11 +167,6 @@ class Tensor(TensorMethods):
         if not self.layout.shape:
             raise TypeError("len() of a 0-d tensor")
         return self.layout.shape[0]
-
-    def __iter__(self) -> Iterator[Tensor]:
-        if not self.layout.shape:
-            raise TypeError("iteration over a 0-d tensor")
-        return iter([self[i] for i in range(self.layout.shape[0])])
 
     # Identity: `==` is an op, so tensors are found in dicts and sets by who they are.
     __hash__ = object.__hash__

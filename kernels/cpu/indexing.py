@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from fastdist.core.errors import ShapeError
+
 from .silence import silent
 
 Array = np.ndarray[Any, Any]
@@ -17,10 +19,14 @@ Array = np.ndarray[Any, Any]
 Places = tuple[Array | None, ...]
 
 
+class OutOfBounds(ShapeError, IndexError):
+    """A place that an axis does not have: an IndexError to Python, a RuntimeError to PyTorch."""
+
+
 def _require_inside(index: Array, length: int, axis: int, lowest: int) -> None:
     if index.size and (index.min() < lowest or index.max() >= length):
         worst = int(index.min() if index.min() < lowest else index.max())
-        raise IndexError(f"index {worst} is out of bounds for dimension {axis} with size {length}")
+        raise OutOfBounds(f"index {worst} is out of bounds for dimension {axis} with size {length}")
 
 
 def _grid(index: Array, axis: int) -> tuple[Array, ...]:

@@ -81,3 +81,10 @@ def test_what_a_dataset_lacks_is_named() -> None:
         iter(IterableDataset[int]())
     with pytest.raises(ValueError, match="datasets should not be an empty iterable"):
         ConcatDataset[int]([])
+
+
+def test_the_room_is_found_under_pytorch_s_name() -> None:
+    from fastdist.utils.data import DataLoader, TensorDataset
+
+    assert DataLoader is fastdist.data.DataLoader and fastdist.utils.data is not fastdist.data
+    assert len(TensorDataset(fastdist.ones(3))) == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import fastdist as fd
+from fastdist.namespace.names import words
 from tests.ops.cases import F, bools, case, ints, plain
 from tests.ops.reduction_cases import softmax
 
@@ -372,27 +373,11 @@ COVERED_BY = {
     "layer_norm_gradient": "layer_norm",
 }
 # Composites without a tensor to differentiate: test_whole_tensors.py and test_random.py call them.
-ELSEWHERE = {
-    "equal",
-    "allclose",
-    "result_type",
-    "promote_types",
-    "can_cast",
-    "is_tensor",
-    "is_floating_point",
-    "numel",
-    "cuda",
-    "rand",
-    "randn",
-    "randint",
-    "randperm",
-    "rand_like",
-    "randn_like",
-    "randint_like",
-    "normal",
-    "bernoulli",
-    "bernoulli_",
-    "uniform_",
-    "normal_",
-    "random_",
-}
+ELSEWHERE = words(
+    """
+    allclose bernoulli bernoulli_ broadcast_shapes can_cast cuda equal get_rng_state is_complex
+    is_floating_point is_nonzero is_same_size is_signed is_tensor normal normal_ numel
+    promote_types rand rand_like randint randint_like randn randn_like random_ randperm result_type
+    set_rng_state type uniform_
+    """
+)

@@ -33,6 +33,8 @@ def test_questions_about_a_tensor() -> None:
     x = fd.ones(2, 3)
     assert fd.is_tensor(x) and not fd.is_tensor([1])
     assert fd.is_floating_point(x) and fd.numel(x) == 6
+    assert fd.is_signed(x) and not fd.is_complex(x) and fd.is_same_size(x, x + 1)
+    assert fd.is_nonzero(x[0, 0]) and not fd.tensor([0]).is_nonzero()
     assert x.T.shape == (3, 2) and x.mT.shape == (3, 2)
     assert x.cpu() is x
 

@@ -1,0 +1,80 @@
+"""In-place ops that change how a tensor is seen, not its numbers: `t_`, `squeeze_`, `detach_`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.errors import GraphError
+from ..graph.accumulate_grad import freeze
+from ..graph.modes import enable_grad, modes
+from ..tensor.storage import storage_of
+from ..tensor.tensor import Tensor
+from .inplace import require_may_change
+from .tangents import levels_of
+
+
+def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return a view op as one that lets its first argument be what the op would return.
+
+    Raises  RuntimeError for a leaf that requires grad, a tensor of which a recorded view is alive,
+            and one with a tangent
+    """
+
+    def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        require_may_change(self, writing=False)
+        _require_unseen(name, self)
+        # Recorded in no_grad as well: an edge that knows another shape would be of no use.
+        with enable_grad():
+            seen = function(self, *args, **kwargs)
+        if self.extra is not None and self.extra.base is not None:
+            # A view of a base stays one, by one step more.
+            assert seen.extra is not None
+            self.extra.base, self.extra.replay = seen.extra.base, seen.extra.replay
+        self.array, self.layout = seen.array, seen.layout
+        if self.edge is not None:
+            if self.edge.is_accumulate:
+                self.edge.attach(self)
+            else:
+                self.edge = seen.edge
+        # What was saved of this tensor has another shape now.
+        storage_of(self).bump()
+        return self
+
+    inplace.__name__ = inplace.__qualname__ = f"{name}_"
+    inplace.__doc__ = f"In-place version of {name}: lets this tensor be that view, and returns it."
+    return inplace
+
+
+def _require_unseen(name: str, target: Tensor) -> None:
+    """Raise if a view is alive that says of target, as it now lies, how the view is made of it.
+
+    Raises  RuntimeError
+    """
+    if modes.special and levels_of((target,)):
+        raise GraphError(f"{name}_: the tensor has a forward-mode tangent; use {name}()")
+    if target.storage is None or (target.extra is not None and target.extra.base is not None):
+        return
+    for view in target.storage.living_views():
+        if view.extra is not None and view.extra.base is target:
+            raise GraphError(
+                f"{name}_: a view of shape {view.layout.shape} of this tensor is in use, and says "
+                f"how it is made of the tensor's present shape {target.layout.shape}; use {name}(),"
+                " or take the view afterwards"
+            )
+
+
+def detach_(self: Tensor) -> Tensor:
+    """Take this tensor out of its graph, so that it is a leaf without gradient; return it.
+
+    Raises  RuntimeError for a view, which its base would draw in again
+    """
+    if self.extra is not None and self.extra.base is not None:
+        raise GraphError(
+            "Can't detach views in-place. Use detach() instead: the gradient of the base would "
+            "still flow through this view"
+        )
+    if self.edge is not None and self.edge.is_accumulate:
+        freeze(self)
+    self.edge = None
+    return self

@@ -1,0 +1,62 @@
+"""What numbers a dtype holds: `finfo` and `iinfo`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.dtypes import DType, bool_
+from ..core.errors import DTypeError
+from ..dispatch.promotion import get_default_dtype
+
+
+class finfo:
+    """The limits of a floating dtype, the default one unless given.
+
+    `eps` is the step from 1 to the next number, `tiny` (also `smallest_normal`) the smallest
+    positive number of full precision, `resolution` what decimals hold.
+    Raises  TypeError for a dtype that is not floating
+    """
+
+    def __init__(self, type: DType | None = None) -> None:
+        dtype = get_default_dtype() if type is None else type
+        if not isinstance(dtype, DType) or not dtype.is_floating_point:
+            raise DTypeError(
+                "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
+                f"'torch.finfo': got {dtype!r}"
+            )
+        limits = np.finfo(dtype.numpy)
+        self.dtype = dtype.name
+        self.bits = int(limits.bits)
+        self.eps = float(limits.eps)
+        self.max = float(limits.max)
+        self.min = float(limits.min)
+        self.tiny = self.smallest_normal = float(limits.smallest_normal)
+        self.resolution = float(f"1e-{limits.precision}")
+
+    def __repr__(self) -> str:
+        numbers = (self.resolution, self.min, self.max, self.eps, self.smallest_normal, self.tiny)
+        names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        shown = ", ".join(f"{n}={x:g}" for n, x in zip(names, numbers, strict=True))
+        return f"finfo({shown}, dtype={self.dtype})"
+
+
+class iinfo:
+    """The limits of an integer dtype.
+
+    Raises  TypeError for a dtype that is not an integer one
+    """
+
+    def __init__(self, type: DType) -> None:
+        if not isinstance(type, DType) or type.is_floating_point or type is bool_:
+            raise DTypeError(
+                "torch.iinfo() requires an integer input type. Use torch.finfo to handle "
+                f"'torch.iinfo': got {type!r}"
+            )
+        limits = np.iinfo(type.numpy)
+        self.dtype = type.name
+        self.bits = int(limits.bits)
+        self.max = int(limits.max)
+        self.min = int(limits.min)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

@@ -1,0 +1,89 @@
+"""searchsorted, bucketize, bincount, diff, roll, repeat_interleave: values and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+
+v = fd.tensor([1.0, 2.0, 3.0])
+x = fd.tensor([[3.0, 1.0, 2.0], [6.0, 5.0, 4.0]])
+
+
+def test_searchsorted_takes_sides_rows_and_an_order() -> None:
+    two = fd.tensor([2.0])
+    assert fd.searchsorted(v, two).tolist() == [1]
+    assert fd.searchsorted(v, two, right=True).tolist() == [2]
+    assert fd.searchsorted(v, two, side="right").tolist() == [2]
+    assert fd.searchsorted(v, 1.5).shape == ()
+    rows = fd.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert fd.searchsorted(rows, fd.tensor([[1.5], [5.0]])).tolist() == [[1], [2]]
+    mixed = fd.tensor([3.0, 1.0, 2.0])
+    assert fd.searchsorted(mixed, two, sorter=fd.tensor([1, 2, 0])).tolist() == [1]
+    assert fd.bucketize(fd.tensor([0.0, 2.5]), v).tolist() == [0, 2]
+
+
+def test_bincount_counts_and_adds_weights() -> None:
+    places = fd.tensor([0, 1, 1])
+    assert fd.bincount(places, minlength=4).tolist() == [1, 2, 0, 0]
+    found = fd.bincount(places, fd.tensor([0.5, 1.0, 2.0]))
+    assert found.dtype is fd.float32 and found.tolist() == [0.5, 3.0]
+    assert fd.bincount(places, fd.tensor([1, 2, 3])).dtype is fd.float64
+
+
+def test_diff_joins_what_comes_before_and_after() -> None:
+    assert fd.diff(v, prepend=fd.zeros(1), append=fd.zeros(1)).tolist() == [1.0, 1.0, 1.0, -3.0]
+    assert fd.diff(v, n=0).tolist() == v.tolist()
+    assert fd.diff(fd.tensor([True, False, False])).tolist() == [True, False]
+
+
+def test_repeat_interleave_takes_a_number_each_or_places_alone() -> None:
+    assert fd.repeat_interleave(v, fd.tensor([1, 2, 0])).tolist() == [1.0, 2.0, 2.0]
+    assert v.repeat_interleave(2).tolist() == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0]
+    assert fd.repeat_interleave(fd.tensor([1, 0, 2])).tolist() == [0, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (lambda: fd.searchsorted(x, v), RuntimeError, r"torch.searchsorted\(\): boundaries tensor"),
+        (lambda: fd.searchsorted(fd.tensor(1.0), 1.0), RuntimeError, "can be a scalar only when"),
+        (lambda: fd.searchsorted(v, v, side="mid"), RuntimeError, "can only be 'left' or 'right'"),
+        (lambda: fd.searchsorted(v, v, right=True, side="left"), RuntimeError, "opposites"),
+        (lambda: fd.searchsorted(v, "a"), TypeError, r"'input' must be a Tensor or a number"),
+        (lambda: fd.searchsorted("a", v), TypeError, "'sorted_sequence' must be a Tensor, not str"),
+        (lambda: fd.searchsorted(v, v, sorter=v), RuntimeError, "sorter must be a tensor of long"),
+        (lambda: fd.bucketize(v, x), RuntimeError, "boundaries tensor must be 1 dimension"),
+        (lambda: fd.bincount(fd.tensor([-1])), RuntimeError, "non-negative integral inputs.*-1"),
+        (lambda: fd.bincount(v), RuntimeError, "non-negative integral inputs.*float32"),
+        (lambda: fd.bincount(fd.tensor([1]), minlength=-1), RuntimeError, "minlength should be"),
+        (lambda: fd.bincount(fd.tensor([1]), v), RuntimeError, "weights should be 1-d"),
+        (lambda: fd.bincount("a"), TypeError, "argument 'input' must be a Tensor, not str 'a'"),
+        (lambda: fd.diff(fd.tensor(1.0)), RuntimeError, "diff expects input to be at least one"),
+        (lambda: fd.diff(v, n=-1), RuntimeError, "order must be non-negative but got -1"),
+        (lambda: fd.diff(v, prepend=x), RuntimeError, "prepend or append to be the same dim"),
+        (lambda: fd.diff(x, prepend=fd.ones(3, 1)), RuntimeError, r"tensor.size\(0\) = 3"),
+        (lambda: fd.diff(v, "a"), TypeError, r"diff\(\): argument 'n' must be an integer"),
+        (lambda: x.roll("a"), TypeError, r"roll\(\): argument 'shifts' must be an integer"),
+        (lambda: x.roll(1, 0.5), TypeError, r"roll\(\): argument 'dims' must be an integer"),
+        (lambda: x.roll((1, 1), 0), RuntimeError, "shifts and dimensions must align. shifts: 2"),
+        (lambda: v.repeat_interleave(-1), RuntimeError, "Repeats must be non-negative, got -1"),
+        (
+            lambda: v.repeat_interleave(fd.tensor([1, 2])),
+            RuntimeError,
+            "repeats must have the same",
+        ),
+        (lambda: v.repeat_interleave(v), TypeError, "repeats must be integers"),
+        (lambda: v.repeat_interleave(2, output_size=3), RuntimeError, "the repeats add up to 6"),
+        (lambda: v.gather(0, fd.tensor([5])), RuntimeError, "index 5 is out of bounds for dim"),
+        (lambda: v.gather(0, fd.tensor([5])), IndexError, "index 5 is out of bounds for dim"),
+    ],
+)
+def test_wrong_arguments_are_told(
+    call: Callable[[], Any], kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind, match=text):
+        call()
