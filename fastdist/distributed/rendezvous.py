@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from fastdist.core.errors import RendezvousError
 from fastdist.distributed.sockets import (
+    MAX_CONNECTIONS,
+    CertificateSecurity,
     CurveSecurity,
     JobSecret,
     NoSecurity,
@@ -17,7 +19,7 @@ from fastdist.distributed.sockets import (
 )
 
 from .store import FileStore, PrefixStore, Store, TCPStore
-from .store.access import job_id
+from .store.access import find_folder, job_id, security_kind
 from .store.environment import Assignment, from_env, require_rank, store_is_hosted
 from .store.store import DEFAULT_TIMEOUT, Timeout
 
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 _PARAMETERS = ("rank", "world_size")
+_ALL_ADDRESSES = ("*", "0.0.0.0", "::")
 
 
 class Rendezvous(NamedTuple):
@@ -49,6 +52,7 @@ def rendezvous(
     *,
     security: str | None = None,
     secret: JobSecret | None = None,
+    certificates: str | None = None,
 ) -> Rendezvous:
     """Meet the other workers at url and return (store, rank, world_size).
 
@@ -61,6 +65,11 @@ def rendezvous(
     """
     parts = urlsplit(url)
     given = _parameters(url, rank, world_size)
+    protection: _Protection = {
+        "security": security,
+        "secret": secret,
+        "certificates": certificates,
+    }
     if parts.scheme == "env":
         place = from_env(rank=given.get("rank"), world_size=given.get("world_size"))
         store = _tcp_store(
@@ -69,8 +78,7 @@ def rendezvous(
             place.rank,
             place.store_hosted,
             timeout,
-            security,
-            secret,
+            protection,
         )
         return Rendezvous(PrefixStore(place.round_name, store), place.rank, place.world_size)
     if parts.scheme not in ("tcp", "file"):
@@ -83,21 +91,31 @@ def rendezvous(
         if parts.netloc or not parts.path:
             raise RendezvousError(f"url is {url!r}; expected file:///PATH, with three slashes")
         path = unquote(parts.path)
-        file_store = FileStore(path, world_size, timeout, security=security, secret=secret)
+        file_store = FileStore(path, world_size, timeout, **protection)
         return Rendezvous(file_store, rank, world_size)
     host, port = _host_and_port(url)
-    store = _tcp_store(host, port, rank, store_is_hosted(), timeout, security, secret)
+    store = _tcp_store(host, port, rank, store_is_hosted(), timeout, protection)
     return Rendezvous(store, rank, world_size)
 
 
-def worker_address(store: Store, environment: Mapping[str, str] = os.environ) -> str:
+def worker_address(
+    store: Store, environment: Mapping[str, str] = os.environ, given: str | None = None
+) -> str:
     """Return the address of this machine that the worker binds and publishes; never all of them.
 
-    FASTDIST_ADDRESS, else the address from which packets to the store leave, else (for a store that
-    is no server) 127.0.0.1.
+    It is the given one, else FASTDIST_ADDRESS, else the address from which packets to the store
+    leave, else (for a store that is no server) 127.0.0.1.
+
+    Raises  RendezvousError where what is given stands for all addresses
     """
-    given = environment.get("FASTDIST_ADDRESS")
+    name = "local_address" if given else "FASTDIST_ADDRESS"
+    given = given or environment.get("FASTDIST_ADDRESS")
     if given:
+        if given.strip("[]") in _ALL_ADDRESSES:
+            raise RendezvousError(
+                f"{name} is {given!r}, which is every address of this machine; expected the one by "
+                "which the other workers reach it"
+            )
         return given
     while isinstance(store, PrefixStore):
         store = store.underlying_store
@@ -106,12 +124,37 @@ def worker_address(store: Store, environment: Mapping[str, str] = os.environ) ->
     return "127.0.0.1"
 
 
-def worker_security(store: Store, rank: int, world_size: int) -> Security:
-    """Return what worker rank's sockets prove and ask for, by the secret of the store's job."""
-    secret = store.job_secret
+def worker_security(
+    store: Store,
+    rank: int,
+    world_size: int,
+    *,
+    security: str | None = None,
+    certificates: str | None = None,
+    max_connections: int = MAX_CONNECTIONS,
+) -> Security:
+    """Return what worker rank's sockets prove and ask for.
+
+    That is by the rank's certificate for security 'certs', else by the secret of the store's job.
+
+    Raises  AuthenticationError for a certificate that cannot be used
+    """
+    kind = security_kind(security)
+    if kind == "certs":
+        folder = find_folder(certificates)
+        return CertificateSecurity.for_rank(folder, rank, world_size, max_connections)
+    secret = None if kind == "none" else store.job_secret
     if secret is None:
         return NoSecurity()
-    return CurveSecurity.for_rank(secret, job_id(), rank, world_size)
+    return CurveSecurity.for_rank(secret, job_id(), rank, world_size, max_connections)
+
+
+class _Protection(TypedDict):
+    """What a store is told of security."""
+
+    security: str | None
+    secret: JobSecret | None
+    certificates: str | None
 
 
 def _tcp_store(
@@ -120,13 +163,10 @@ def _tcp_store(
     rank: int,
     hosted: bool,
     timeout: Timeout,
-    security: str | None,
-    secret: JobSecret | None,
+    protection: _Protection,
 ) -> TCPStore:
     is_master = rank == 0 and not hosted
-    return TCPStore(
-        host, port, is_master=is_master, timeout=timeout, security=security, secret=secret
-    )
+    return TCPStore(host, port, is_master=is_master, timeout=timeout, rank=rank, **protection)
 
 
 def _parameters(url: str, rank: int, world_size: int) -> dict[str, int]:

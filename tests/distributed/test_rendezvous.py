@@ -25,6 +25,7 @@ from fastdist.distributed.rendezvous import (
 from fastdist.distributed.sockets import CurveSecurity, JobSecret, NoSecurity, free_port
 from fastdist.distributed.store import FileStore, HashStore, PrefixStore, TCPStore, host_store
 from fastdist.distributed.store.environment import expand_first_host
+from tests.distributed.certificates import make_certificates
 
 FASTDIST = {
     "FASTDIST_RANK": "1",
@@ -351,6 +352,42 @@ def test_a_workers_security_follows_from_the_stores_secret() -> None:
             security = worker_security(store, 1, 2)
             assert isinstance(security, CurveSecurity)
             assert security.member == "rank:1"
+
+
+@pytest.mark.usefixtures("no_launcher")
+@pytest.mark.parametrize("every", ["*", "0.0.0.0", "::", "[::]"])
+def test_a_worker_does_not_listen_on_all_addresses(every: str) -> None:
+    with HashStore() as store:
+        with pytest.raises(RendezvousError, match=r"^FASTDIST_ADDRESS is .* every address of this"):
+            worker_address(store, {"FASTDIST_ADDRESS": every})
+        with pytest.raises(RendezvousError, match=r"^local_address is .* every address of this"):
+            worker_address(store, {}, given=every)
+
+
+@pytest.mark.usefixtures("no_launcher")
+def test_with_certificates_a_workers_security_is_its_rank_s_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_certificates(tmp_path / "certificates", 2)
+    with HashStore() as store:
+        security = worker_security(store, 1, 2, security="certs", certificates=folder)
+        assert repr(security) == f"CertificateSecurity('rank:1', CertificateFolder({folder!r}))"
+        monkeypatch.setenv("FASTDIST_SECURITY", "certs")
+        monkeypatch.setenv("FASTDIST_CERTIFICATES", folder)
+        assert worker_security(store, 0, 2).kind == "certs"
+        assert worker_security(store, 0, 2, security="none").kind == "none"
+
+
+@pytest.mark.usefixtures("no_launcher")
+def test_with_certificates_ranks_meet_at_the_store(tmp_path: Path) -> None:
+    folder = make_certificates(tmp_path / "certificates", 2)
+    url = f"tcp://127.0.0.1:{free_port()}"
+    host = rendezvous(url, 0, 2, 10, security="certs", certificates=folder)
+    with host.store:
+        with rendezvous(url, 1, 2, 10, security="certs", certificates=folder).store as other:
+            other.set("key", "value")
+        with pytest.raises(AuthenticationError):
+            rendezvous(url, 1, 2, 10, secret=JobSecret.generate())
 
 
 def test_torch_distributed_names_are_found_where_torch_has_them() -> None:

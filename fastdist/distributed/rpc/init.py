@@ -8,7 +8,6 @@ from typing import Any
 
 from fastdist.core.errors import RpcError
 from fastdist.distributed.rendezvous import rendezvous, worker_address, worker_security
-from fastdist.distributed.sockets import NoSecurity
 from fastdist.distributed.store import PrefixStore, Store
 
 from . import agent as agents
@@ -77,6 +76,7 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
         -1 if world_size is None else world_size,
         timeout=options.init_timeout,
         security=options.security,
+        certificates=options.certificates,
     )
     try:
         # A process may leave and join again: each time is a group of its own in the store.
@@ -140,15 +140,20 @@ def make_agent(
     """Return a started agent of a class that speaks ZeroMQ."""
     if not isinstance(options, TensorPipeRpcBackendOptions):
         raise TypeError(f"`rpc_backend_options` must be a `TensorPipeRpcBackendOptions`. {options}")
-    open_ = options.security == "none"
     agent = kind(
         store,
         name,
         rank,
         world_size,
         options,
-        host=options.local_address or worker_address(store),
-        security=NoSecurity() if open_ else worker_security(store, rank, world_size),
+        host=worker_address(store, given=options.local_address),
+        security=worker_security(
+            store,
+            rank,
+            world_size,
+            security=options.security,
+            certificates=options.certificates,
+        ),
     )
     agent.start()
     return agent

@@ -34,11 +34,12 @@ class RpcBackendOptions:
 class TensorPipeRpcBackendOptions(RpcBackendOptions):
     """Options of the TENSORPIPE backend, which here speaks ZeroMQ.
 
-    Beside torch's: `security` is None (CURVE with the job's secret), or "none" to speak in the
-    clear; `strict` lets other workers run only what is exported; `init_timeout` bounds init_rpc;
-    `max_outstanding_bytes` bounds what waits at one peer; `switch_interval` is what
-    sys.setswitchinterval gets while RPC is up, None to leave it; `local_address` is where this
-    worker listens (else FASTDIST_ADDRESS, else the address by which it reaches the store).
+    Beside torch's: `security` is None (CURVE with the job's secret), "certs" (CURVE with a key pair
+    for each rank, from the folder `certificates`), or "none" to speak in the clear; `strict` lets
+    other workers run only what is exported; `init_timeout` bounds init_rpc; `max_outstanding_bytes`
+    bounds what waits at one peer; `switch_interval` is what sys.setswitchinterval gets while RPC is
+    up, None to leave it; `local_address` is where this worker listens (else FASTDIST_ADDRESS, else
+    the address by which it reaches the store).
 
     Raises  RuntimeError for a thread count below 1, an unknown transport or channel; ValueError for
             devices that are none, or a device map that is not one to one
@@ -53,6 +54,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         device_maps: Mapping[str, Mapping[DeviceLike, DeviceLike]] | None = None,
         devices: Sequence[DeviceLike] | None = None,
         security: str | None = None,
+        certificates: str | None = None,
         strict: bool = False,
         init_timeout: float = constants.INIT_TIMEOUT_S,
         max_outstanding_bytes: int = constants.MAX_OUTSTANDING_BYTES,
@@ -64,12 +66,13 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         super().__init__(rpc_timeout=rpc_timeout, init_method=init_method)
         if num_worker_threads <= 0:
             raise RuntimeError(f"num_worker_threads must be positive, got {num_worker_threads}")
-        if security not in (None, "curve", "none"):
-            raise ValueError(f"security is {security!r}; expected None, 'curve' or 'none'")
+        if security not in (None, "curve", "certs", "none"):
+            raise ValueError(f"security is {security!r}; expected None, 'curve', 'certs' or 'none'")
         self.num_worker_threads = num_worker_threads
         self.device_maps = {name: _to_device_map(m) for name, m in (device_maps or {}).items()}
         self.devices = _to_device_list(devices or ())
         self.security = security
+        self.certificates = certificates
         self.strict = strict
         self.init_timeout = float(init_timeout)
         self.max_outstanding_bytes = max_outstanding_bytes

@@ -1,4 +1,4 @@
-"""How the store at an address is protected: by a given secret, by one its owner leaves, or not."""
+"""How the store at an address is protected: by a secret, given or left, by certificates, or not."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import re
 import socket
 from collections.abc import Mapping
 from enum import Enum
+from typing import NamedTuple
 
 from fastdist.core.errors import AuthenticationError, StoreError
 from fastdist.distributed.sockets import (
+    CertificateFolder,
+    CertificateSecurity,
     CurveSecurity,
     JobSecret,
     NoSecurity,
@@ -18,7 +21,7 @@ from fastdist.distributed.sockets import (
     is_loopback,
 )
 
-_KINDS = ("curve", "none")
+KINDS = ("curve", "certs", "none")
 
 
 class SecretSource(Enum):
@@ -26,36 +29,73 @@ class SecretSource(Enum):
 
     GIVEN = "given"
     PUBLISHED = "published"  # the owner of the loopback port makes it and leaves it to its user
+    CERTIFICATES = "certificates"  # there is none: each member has a key pair of its own
     NONE = "none"
 
 
-def choose_source(
+class Access(NamedTuple):
+    """How a store is protected, with the secret where it is given, or the certificates."""
+
+    source: SecretSource
+    secret: JobSecret | None = None
+    folder: CertificateFolder | None = None
+
+
+def choose_access(
     host: str,
     security: str | None,
     secret: JobSecret | None,
+    certificates: str | None = None,
     environment: Mapping[str, str] = os.environ,
-) -> tuple[SecretSource, JobSecret | None]:
-    """Return how the store at host is protected, and the secret where it is given.
+) -> Access:
+    """Return how the store at host is protected.
 
     Raises  AuthenticationError when host is not this machine alone, no secret is given, and
-            security='none' is not spelled out
+            security='none' is not spelled out; for certificates that cannot be read
     """
-    kind = security or environment.get("FASTDIST_SECURITY") or "curve"
-    if kind not in _KINDS:
-        name = "security" if security else "FASTDIST_SECURITY"
-        raise StoreError(f"{name} is {kind!r}; known: {', '.join(_KINDS)}")
+    kind = security_kind(security, environment)
     if kind == "none":
-        return SecretSource.NONE, None
+        return Access(SecretSource.NONE)
+    if kind == "certs":
+        return Access(SecretSource.CERTIFICATES, None, find_folder(certificates, environment))
     secret = secret or JobSecret.from_environment(environment)
     if secret is not None:
-        return SecretSource.GIVEN, secret
+        return Access(SecretSource.GIVEN, secret)
     if is_loopback(host):
-        return SecretSource.PUBLISHED, None
+        return Access(SecretSource.PUBLISHED)
     raise AuthenticationError(
         f"no job secret for the store at {host!r}, which others can reach: give all members the "
         "same FASTDIST_JOB_SECRET_FILE (made by `openssl rand -hex 32`, mode 0600) or "
         "FASTDIST_JOB_SECRET, or spell out security='none' (FASTDIST_SECURITY=none)"
     )
+
+
+def security_kind(security: str | None, environment: Mapping[str, str] = os.environ) -> str:
+    """Return which of KINDS is chosen, by an argument or by FASTDIST_SECURITY.
+
+    Raises  StoreError for another
+    """
+    kind = security or environment.get("FASTDIST_SECURITY") or "curve"
+    if kind not in KINDS:
+        name = "security" if security else "FASTDIST_SECURITY"
+        raise StoreError(f"{name} is {kind!r}; known: {', '.join(KINDS)}")
+    return kind
+
+
+def find_folder(
+    certificates: str | None, environment: Mapping[str, str] = os.environ
+) -> CertificateFolder:
+    """Return the folder of certificates that is given, or that FASTDIST_CERTIFICATES names.
+
+    Raises  AuthenticationError where there is none, or it cannot be trusted
+    """
+    path = certificates or environment.get("FASTDIST_CERTIFICATES")
+    if not path:
+        raise AuthenticationError(
+            "security='certs' needs a folder of certificates: name it by certificates= or "
+            "FASTDIST_CERTIFICATES"
+        )
+    return CertificateFolder(path)
 
 
 def server_security(secret: JobSecret | None) -> Security:
@@ -71,6 +111,21 @@ def client_security(secret: JobSecret | None) -> Security:
         return NoSecurity()
     # A client binds nothing, so nobody is on its roster.
     return CurveSecurity(secret, job_id(), "client:0", Roster(secret, job_id(), "nobody", 0))
+
+
+def certified_client(
+    folder: CertificateFolder, rank: int | None, environment: Mapping[str, str] = os.environ
+) -> Security:
+    """Return how a member with a certificate proves to the store who it is.
+
+    Without a rank, here or in RANK, it is the lowest one whose secret key is in the folder: so a
+    launcher speaks, which has no rank.
+    """
+    if rank is None and environment.get("RANK", "").isdecimal():
+        rank = int(environment["RANK"])
+    return CertificateSecurity.for_store_client(
+        folder, folder.first_rank_here() if rank is None else rank
+    )
 
 
 def job_id(environment: Mapping[str, str] = os.environ) -> str:

@@ -104,9 +104,9 @@ class Connection:
 
     def _refused(self) -> AuthenticationError:
         return AuthenticationError(
-            f"the store at {self.endpoint} refused the handshake: the job secret or "
-            "FASTDIST_JOB_ID given here is not the store's, one end has security='none', or what "
-            "listens there is no fastdist store"
+            f"the store at {self.endpoint} refused the handshake: the job secret, FASTDIST_JOB_ID "
+            "or certificate given here is not one of the store's job, the ends differ in security= "
+            "(one may have security='none'), or what listens there is no fastdist store"
         )
 
     def ask(self, op: Op, arguments: list[bytes], timeout_s: float) -> Reply:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from fastdist.core.errors import AuthenticationError, StoreError
 from fastdist.distributed.sockets import JobSecret
 
-from .access import SecretSource, choose_source
+from .access import SecretSource, choose_access
 from .local_store import LocalStore
 from .state import MUTATIONS, Op, Request
 from .store import DEFAULT_TIMEOUT, Timeout
@@ -55,6 +55,7 @@ class FileStore(LocalStore):
         *,
         security: str | None = None,
         secret: JobSecret | None = None,
+        certificates: str | None = None,
     ) -> None:
         super().__init__(timeout)
         self._path = os.path.abspath(file_name)
@@ -62,7 +63,8 @@ class FileStore(LocalStore):
         self._position = 0
         self._closed_count = 0
         # A file that only its owner may read is as good a place for a secret as loopback is.
-        self._source, self._given_secret = choose_source("127.0.0.1", security, secret)
+        access = choose_access("127.0.0.1", security, secret, certificates)
+        self._source, self._given_secret, _ = access
         self._file_secret: JobSecret | None = None
         self._file = self._open()
         try:
@@ -85,7 +87,7 @@ class FileStore(LocalStore):
     def job_secret(self) -> JobSecret | None:
         """The secret that was given, else the file's own, which the first who asks puts there.
 
-        It is None where security is 'none'.
+        It is None where security is 'none' or 'certs'.
 
         Raises  AuthenticationError if the file belongs to another user
         """

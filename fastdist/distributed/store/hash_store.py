@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastdist.distributed.sockets import JobSecret
 
-from .access import SecretSource, choose_source
+from .access import security_kind
 from .local_store import LocalStore
 from .store import DEFAULT_TIMEOUT, Timeout
 
@@ -14,14 +14,14 @@ class HashStore(LocalStore):
 
     def __init__(self, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
         super().__init__(timeout)
-        source, given = choose_source("127.0.0.1", None, None)
-        # Nobody needs to find it: all who use this store are in this process.
-        made = JobSecret.generate() if source is SecretSource.PUBLISHED else None
-        self._job_secret = given or made
+        self._job_secret: JobSecret | None = None
+        if security_kind(None) == "curve":
+            # Nobody needs to find it: all who use this store are in this process.
+            self._job_secret = JobSecret.from_environment() or JobSecret.generate()
 
     @property
     def job_secret(self) -> JobSecret | None:
-        """The secret that was given, else one of its own; None where security is 'none'."""
+        """The secret that was given, else one of its own; None where the job has none."""
         return self._job_secret
 
     def __repr__(self) -> str:

@@ -7,7 +7,13 @@ import threading
 import time
 
 from fastdist.core.errors import AuthenticationError, StoreError, StoreTimeoutError
-from fastdist.distributed.sockets import Doorbell, JobSecret, tcp_endpoint
+from fastdist.distributed.sockets import (
+    CertificateSecurity,
+    Doorbell,
+    JobSecret,
+    Security,
+    tcp_endpoint,
+)
 from fastdist.distributed.sockets.published_secret import (
     publish_secret,
     read_published_secret,
@@ -16,7 +22,8 @@ from fastdist.distributed.sockets.published_secret import (
 
 from .access import (
     SecretSource,
-    choose_source,
+    certified_client,
+    choose_access,
     client_security,
     numeric_address,
     require_host,
@@ -55,13 +62,18 @@ class TCPStore(Store):
         *,
         security: str | None = None,
         secret: JobSecret | None = None,
+        certificates: str | None = None,
+        rank: int | None = None,
     ) -> None:
         super().__init__(timeout)
         _require_port(port, is_master)
         self.host = require_host(host_name)
         # A name that has no address yet is left to libzmq, which asks again each time it tries.
         self._address = numeric_address(self.host) or self.host
-        self._source, self._secret = choose_source(self._address, security, secret)
+        access = choose_access(self._address, security, secret, certificates)
+        self._source, self._secret, self._folder = access
+        # Whose certificate is shown, where there are any.
+        self._rank = rank
         self._server: StoreServer | None = None
         self._bell = Doorbell()
         # Guards the four names below; threads that give a connection back notify it.
@@ -144,7 +156,12 @@ class TCPStore(Store):
     def _host_store(self, port: int) -> None:
         if self._source is SecretSource.PUBLISHED:
             self._secret = JobSecret.generate()
-        self._server = StoreServer(self._address, port, server_security(self._secret))
+        security = (
+            server_security(self._secret)
+            if self._folder is None
+            else CertificateSecurity.for_store(self._folder)
+        )
+        self._server = StoreServer(self._address, port, security)
         self.port = self._server.port
         atexit.register(self.close)
         if self._source is SecretSource.PUBLISHED and self._secret is not None:
@@ -204,7 +221,7 @@ class TCPStore(Store):
         while True:
             if self._source is SecretSource.PUBLISHED and self._server is None:
                 self._secret = self._wait_for_secret(deadline)
-            connection = Connection(self._endpoint, client_security(self._secret), self._bell)
+            connection = Connection(self._endpoint, self._client_security(), self._bell)
             try:
                 connection.establish(deadline)
                 return connection
@@ -215,6 +232,13 @@ class TCPStore(Store):
             except BaseException:
                 connection.close()
                 raise
+
+    def _client_security(self) -> Security | None:
+        if self._server is not None:
+            return None  # our own server is reached without leaving the process
+        if self._folder is not None:
+            return certified_client(self._folder, self._rank)
+        return client_security(self._secret)
 
     def _wait_for_secret(self, deadline: float) -> JobSecret:
         while True:
@@ -278,13 +302,22 @@ def host_store(
     *,
     security: str | None = None,
     secret: JobSecret | None = None,
+    certificates: str | None = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> tuple[TCPStore, int]:
     """Serve a store from this process, as a launcher does, and return it with its port.
 
     Port 0 takes a free one. Closing the store ends the service.
     """
-    store = TCPStore(host, port, is_master=True, timeout=timeout, security=security, secret=secret)
+    store = TCPStore(
+        host,
+        port,
+        is_master=True,
+        timeout=timeout,
+        security=security,
+        secret=secret,
+        certificates=certificates,
+    )
     return store, store.port
 
 

@@ -191,7 +191,7 @@ def test_a_store_is_found_by_each_way_to_write_this_machine(host: str) -> None:
 
 def test_an_unknown_security_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FASTDIST_SECURITY", "tls")
-    with pytest.raises(StoreError, match="FASTDIST_SECURITY is 'tls'; known: curve, none"):
+    with pytest.raises(StoreError, match="FASTDIST_SECURITY is 'tls'; known: curve, certs, none"):
         TCPStore("127.0.0.1", 4410)
 
 

@@ -1,0 +1,91 @@
+"""How a job proves that its processes belong to it, and that what proves it is shown nowhere."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import Any
+
+from fastdist.distributed.sockets import free_port
+from tests.distributed.certificates import make_certificates
+
+_JOB = """
+    import os
+    from fastdist.distributed import rpc
+
+    rank = int(os.environ["RANK"])
+    rpc.init_rpc(f"worker{rank}")
+    for other in range(int(os.environ["WORLD_SIZE"])):
+        assert rpc.rpc_sync(f"worker{other}", divmod, args=(7, 2)) == (3, 1)
+    rpc.shutdown()
+    print("done")
+"""
+
+
+def test_a_job_of_one_node_runs_with_certificates(start_run: Any, tmp_path: Path) -> None:
+    folder = make_certificates(tmp_path / "certificates", 2)
+    environment = {"FASTDIST_SECURITY": "certs", "FASTDIST_CERTIFICATES": folder}
+    run = start_run(_JOB, "-n", "2", environment=environment)
+    assert run.end() == 0, run.err
+    assert run.out.count(b"done") == 2
+
+
+def test_each_node_needs_the_secret_keys_of_its_own_ranks_alone(
+    start_run: Any, tmp_path: Path
+) -> None:
+    whole = make_certificates(tmp_path / "certificates", 2)
+    job = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}", "-n1"]
+    runs = []
+    for node, own in ((0, ("rank-0", "store")), (1, ("rank-1",))):
+        folder = tmp_path / f"node {node}"
+        shutil.copytree(whole, folder)
+        for path in folder.glob("*.key_secret"):
+            if path.stem not in own:
+                os.unlink(path)
+        environment = {"FASTDIST_SECURITY": "certs", "FASTDIST_CERTIFICATES": str(folder)}
+        place = [f"--node-rank={node}", f"--local-addr=127.0.0.{node + 1}"]
+        runs.append(start_run(_JOB, *job, *place, environment=environment))
+    for run in runs:
+        assert run.end() == 0, run.err
+        assert run.out.count(b"done") == 1
+
+
+_TELLS_ALL = """
+    import gc, os, pathlib, traceback
+    from fastdist.distributed import rpc
+    from fastdist.distributed import sockets
+    import logging
+
+    logging.basicConfig(level=logging.DEBUG)
+    rank = int(os.environ["RANK"])
+    rpc.init_rpc(f"worker{rank}")
+    agent = rpc._get_current_rpc_agent()
+    assert rpc.rpc_sync("worker0", divmod, args=(7, 2)) == (3, 1)
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                print((entry / "cmdline").read_bytes())
+            except OSError:
+                pass  # it has just ended
+    print(rpc._get_debug_info(), vars(agent), agent.store, vars(agent.store))
+    kinds = (sockets.JobSecret, sockets.CurveSecurity, sockets.Socket, sockets.Connections)
+    shown = [thing for thing in gc.get_objects() if isinstance(thing, kinds)]
+    assert {type(thing) for thing in shown} >= set(kinds[1:])
+    print(*shown)
+    if rank == 1:
+        raise ValueError(str(agent.store))
+"""
+
+
+def test_a_secret_is_shown_in_no_command_line_log_repr_or_traceback(start_run: Any) -> None:
+    secret = secrets.token_hex(32)
+    environment = {"FASTDIST_JOB_SECRET": secret, "FASTDIST_TRANSPORTS": "uv"}
+    run = start_run(_TELLS_ALL, "-n", "2", environment=environment)
+    assert run.end() == 1
+    assert b"cmdline" not in run.err and b"ValueError: PrefixStore" in run.err
+    for stream in (run.out, run.err):
+        assert secret.encode() not in stream
+        assert repr(bytes.fromhex(secret))[2:-1].encode() not in stream
+    assert b"CurveSecurity('rank:1', job_id='', JobSecret(FASTDIST_JOB_SECRET))" in run.out
