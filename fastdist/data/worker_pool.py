@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import wait
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from ..core.unpicklable import find_unpicklable
 from .fetch import Fetcher
 from .worker_process import Epoch, Fetch, Job, Made, run
 
@@ -87,10 +91,15 @@ class WorkerPool:
     """
 
     def __init__(self, fetcher: Fetcher, count: int, init: Callable[[int], Any] | None) -> None:
+        _require_guarded_script(count)
         self._workers: list[Worker] = []
         try:
             for number in range(count):
                 self._workers.append(Worker(Job(number, count, fetcher, init)))
+        except Exception:
+            self.close()
+            _require_travelling(fetcher, init)
+            raise
         except BaseException:
             self.close()
             raise
@@ -143,3 +152,33 @@ class WorkerPool:
         deadline = time.monotonic() + _END_TIMEOUT_S
         for worker in workers:
             worker.join(deadline)
+
+
+def _require_guarded_script(count: int) -> None:
+    """End this process with a sentence if it is a new one that still reads its parent's script.
+
+    A worker process reads the script again to find its classes, and comes upon the same DataLoader
+    where that is not under a guard. multiprocessing would print its traceback in each worker.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        script = os.path.basename(sys.argv[0]) or "the script"
+        raise SystemExit(
+            f"DataLoader(num_workers={count}): a worker process reads {script} again to find its "
+            f"classes, and must not run it: put what {script} does under "
+            "`if __name__ == '__main__':`"
+        )
+
+
+def _require_travelling(fetcher: Fetcher, init: Callable[[int], Any] | None) -> None:
+    """Raise TypeError naming the part that does not pickle, if there is one."""
+    parts = {"dataset": fetcher.dataset, "collate_fn": fetcher.collate, "worker_init_fn": init}
+    for name, part in parts.items():
+        try:
+            ForkingPickler.dumps(part)
+        except Exception as error:
+            found = find_unpicklable(part, name, ForkingPickler.dumps, error)
+            raise TypeError(
+                f"DataLoader cannot send {found.path} ({type(found.value).__name__}) to its worker "
+                f"processes: {found.error}; dataset, collate_fn and worker_init_fn must pickle: "
+                "define functions and classes at the top level of a module, or say num_workers=0"
+            ) from error

@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -186,7 +190,41 @@ def test_an_iteration_that_is_left_ends_its_workers() -> None:
         break
 
 
-def test_what_does_not_pickle_is_refused() -> None:
+def test_what_does_not_pickle_is_refused_and_named() -> None:
     loader = DataLoader(Squares(4), num_workers=2, collate_fn=lambda samples: samples)
-    with pytest.raises((AttributeError, TypeError), match="pickle"):
+    text = r"^DataLoader cannot send collate_fn \(function\) to its worker processes: Can't pickle"
+    with pytest.raises(TypeError, match=text):
         list(loader)
+    dataset = Squares(4)
+    dataset.files = {"a": threading.Lock()}  # type: ignore[attr-defined]
+    text = r"^DataLoader cannot send dataset\.files\['a'\] \(lock\) to its worker processes: "
+    with pytest.raises(TypeError, match=text):
+        list(DataLoader(dataset, num_workers=1))
+
+
+def test_a_script_without_a_guard_is_told_so_without_a_traceback_from_each_worker(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "no_guard.py"
+    script.write_text(
+        """
+import fastdist
+from fastdist.data import DataLoader, TensorDataset
+for batch in DataLoader(TensorDataset(fastdist.arange(8)), batch_size=4, num_workers=2):
+    print(batch)
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, script],
+        env={**os.environ, "PYTHONPATH": str(Path(fastdist.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=60.0,
+        check=False,
+    )
+    assert done.returncode == 1
+    said = [line for line in done.stderr.splitlines() if "reads no_guard.py again" in line]
+    assert said[0].endswith("under `if __name__ == '__main__':`")
+    # The one of the script itself, whose last line says what to do as well.
+    assert done.stderr.count("Traceback (most recent call last)") == 1
+    assert "must begin its work under `if __name__ == '__main__':`" in done.stderr.splitlines()[-1]
