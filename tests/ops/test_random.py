@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,31 +14,74 @@ import pytest
 import fastdist as fd
 from tests.ops.cases import F
 
-DRAWS: dict[str, Callable[[], fd.Tensor]] = {
-    "rand": lambda: fd.rand(3, 4),
-    "randn": lambda: fd.randn((3, 4), dtype=fd.float64),
-    "randint": lambda: fd.randint(5, (3, 4)),
-    "randperm": lambda: fd.randperm(12),
-    "rand_like": lambda: fd.rand_like(fd.ones(12)),
-    "randn_like": lambda: fd.randn_like(fd.ones(12)),
-    "randint_like": lambda: fd.randint_like(fd.ones(12), 5),
-    "normal": lambda: fd.normal(0.0, 1.0, (3, 4)),
-    "bernoulli": lambda: fd.bernoulli(fd.full((64,), 0.5)),
-    "bernoulli_": lambda: fd.zeros(64).bernoulli_(0.5),
-    "uniform_": lambda: fd.zeros(12).uniform_(1, 2),
-    "normal_": lambda: fd.zeros(12).normal_(1, 2),
-    "random_": lambda: fd.zeros(12).random_(100),
-    "dropout": lambda: F.dropout(fd.ones(64), 0.5),
+# Each on a device.
+DRAWS: dict[str, Callable[[str], fd.Tensor]] = {
+    "rand": lambda at: fd.rand(3, 4, device=at),
+    "randn": lambda at: fd.randn((3, 4), dtype=fd.float64, device=at),
+    "randint": lambda at: fd.randint(5, (3, 4), device=at),
+    "randperm": lambda at: fd.randperm(12, device=at),
+    "rand_like": lambda at: fd.rand_like(fd.ones(12, device=at)),
+    "randn_like": lambda at: fd.randn_like(fd.ones(12, device=at)),
+    "randint_like": lambda at: fd.randint_like(fd.ones(12, device=at), 5),
+    "normal": lambda at: fd.normal(fd.zeros(3, 4, device=at), 1.0),
+    "bernoulli": lambda at: fd.bernoulli(fd.full((64,), 0.5, device=at)),
+    "bernoulli_": lambda at: fd.zeros(64, device=at).bernoulli_(0.5),
+    "uniform_": lambda at: fd.zeros(12, device=at).uniform_(1, 2),
+    "normal_": lambda at: fd.zeros(12, device=at).normal_(1, 2),
+    "random_": lambda at: fd.zeros(12, device=at).random_(100),
+    "dropout": lambda at: F.dropout(fd.ones(64, device=at), 0.5),
 }
 
 
 @pytest.mark.parametrize("name", DRAWS)
 def test_a_seed_repeats_what_was_drawn(name: str) -> None:
     fd.manual_seed(7)
-    first, second = DRAWS[name](), DRAWS[name]()
+    first, second = DRAWS[name]("cpu"), DRAWS[name]("cpu")
     fd.manual_seed(7)
-    assert fd.equal(DRAWS[name](), first)
+    assert fd.equal(DRAWS[name]("cpu"), first)
     assert not fd.equal(first, second)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("device", ["sim:1", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+def test_every_device_draws_the_same_numbers(name: str, device: str) -> None:
+    drawn = []
+    for at in ("cpu", device):
+        fd.manual_seed(7)
+        first, second = DRAWS[name](at), DRAWS[name](at)
+        assert str(first.device) == str(second.device) == at
+        drawn.append([first.tolist(), second.tolist()])
+    assert drawn[0] == drawn[1]
+
+
+DRAW_AND_COMPUTE = """
+import hashlib
+import fastdist as fd
+fd.manual_seed(7)
+x, y = fd.randn(300, 301), fd.rand(300, 301, dtype=fd.float64).requires_grad_()
+z = (fd.nn.functional.dropout(x, 0.3) * y).sin().cumsum(1).softmax(0)
+(z * z).sum().backward()
+parts = [x, y, z, y.grad, z.sum(), z.mean(1), fd.randperm(5000), x.bernoulli(0.3), z.std(0)]
+text = b"".join(part.detach().numpy().tobytes() for part in parts)
+print(hashlib.sha256(text).hexdigest())
+"""
+
+
+def test_any_number_of_threads_draws_and_computes_the_same_bits() -> None:
+    found = set()
+    for threads in ("1", "2", "4"):
+        environment = {**os.environ, "NUMBA_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
+        done = subprocess.run(
+            [sys.executable, "-c", DRAW_AND_COMPUTE],
+            env=environment,
+            cwd=Path(__file__).resolve().parents[2],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=True,
+        )
+        found.add(done.stdout)
+    assert len(found) == 1
 
 
 def test_moments_are_those_of_the_distribution() -> None:

@@ -229,9 +229,10 @@ def test_a_gradient_that_others_may_hold_is_copied() -> None:
     context, accumulator = DistAutogradContext(1), accumulator_of(leaf())
     grad = fastdist.ones(2, dtype=fastdist.float64)
     context.accumulate_grad(accumulator, grad, mine=False)
-    context.accumulate_grad(accumulator, grad, mine=False)
+    grad.fill_(7.0)  # whoever else has it may do so
+    context.accumulate_grad(accumulator, fastdist.ones(2, dtype=fastdist.float64), mine=False)
     (total,) = context.gradients().values()
-    assert total.tolist() == [2.0, 2.0] and grad.tolist() == [1.0, 1.0]
+    assert total.tolist() == [2.0, 2.0] and grad.tolist() == [7.0, 7.0]
 
 
 @pytest.mark.seed("E18", "E20")
