@@ -47,7 +47,7 @@ def contexts(autograd: Any) -> list[str]:
 def references(rpc: Any) -> list[str]:
     owned, used = (
         counted(rpc, "_rref_context_get_debug_info", key)
-        for key in ("num_owner_rrefs", "num_pending_users")
+        for key in ("num_owner_rrefs", "num_users")
     )
     return ["RRef owned here"] * owned + ["RRef used here"] * used
 

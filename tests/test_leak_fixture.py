@@ -100,6 +100,56 @@ def test_a_socket_file_of_this_process_is_a_leak() -> None:
     assert found == ["socket file 'lane'"]
 
 
+def test_an_open_socket_is_a_leak() -> None:
+    import zmq
+
+    from fastdist.distributed.sockets.context import open_socket
+
+    before = hold()
+    sender = open_socket(zmq.PUSH, "of a test")
+    found = left(before, wider=False)
+    sender.close()
+    assert found == ["ZeroMQ socket 'of a test'"] and left(before, wider=False) == []
+
+
+def test_shared_memory_of_this_process_or_of_a_dead_one_is_a_leak() -> None:
+    with subprocess.Popen(CAT, stdin=subprocess.DEVNULL) as ended:
+        pass
+    before = hold()
+    names = [f"fastdist-{maker}-test" for maker in (os.getpid(), ended.pid, os.getppid())]
+    for name in names:
+        Path("/dev/shm", name).touch()
+    found = left(before, wider=False)
+    for name in names:
+        Path("/dev/shm", name).unlink()
+    assert found == sorted(f"shared memory {name!r}" for name in names[:2])
+
+
+def test_a_file_among_the_private_ones_is_a_leak() -> None:
+    before = hold()
+    file = Path(os.environ["XDG_RUNTIME_DIR"], "fastdist", "secret-test")
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    file.touch()
+    found = left(before, wider=False)
+    file.unlink()
+    assert found == ["file 'secret-test'"]
+
+
+@pytest.mark.parametrize(
+    ("key", "named"),
+    [("num_owner_rrefs", "RRef owned here"), ("num_users", "RRef used here")],
+)
+def test_a_reference_is_a_leak(monkeypatch: pytest.MonkeyPatch, key: str, named: str) -> None:
+    counts = {"num_owner_rrefs": "0", "num_users": "1"}
+    room = SimpleNamespace(_rref_context_get_debug_info=lambda: counts)
+    monkeypatch.setitem(sys.modules, "fastdist.distributed.rpc", room)
+    before = hold()
+    counts[key] = str(int(counts[key]) + 2)
+    found = left(before, wider=False)
+    monkeypatch.undo()
+    assert found == [named] * 2
+
+
 def test_what_a_room_counts_is_a_leak_if_it_grew(monkeypatch: pytest.MonkeyPatch) -> None:
     open_contexts = 1
     room = SimpleNamespace(_get_debug_info=lambda: {"num_autograd_contexts": open_contexts})

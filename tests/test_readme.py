@@ -17,6 +17,23 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 
 
+def test_the_first_block_installs_what_a_bare_machine_lacks_and_trains() -> None:
+    lacking, clone, demo = blocks("sh")[0].strip().splitlines()
+    assert lacking == (
+        "sudo apt-get update && sudo apt-get install -y git python3-venv libgomp1 g++"
+    )
+    assert clone.startswith("git clone ")
+    assert demo == (
+        "python3 -m venv .venv && .venv/bin/pip install -e . && .venv/bin/fastdist demo"
+    )
+
+
+def test_the_second_block_tests_and_stands_alone() -> None:
+    assert blocks("sh")[1].strip() == (
+        "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/python -m pytest"
+    )
+
+
 def test_ci_runs_the_test_command_letter_for_letter() -> None:
     command = blocks("sh")[1].strip()
     assert command.endswith("-m pytest")

@@ -167,6 +167,7 @@ class RRefContext:
                 "num_pending_futures": str(futures.count(False)),
                 "num_pending_users": str(len(self._pending_users)),
                 "num_pending_children": str(len(self._pending_children)),
+                "num_users": str(len(self._users)),
                 "num_forks": str(sum(len(owned.users) for owned in self._owned.values())),
             }
 
