@@ -21,6 +21,7 @@ MAX_BYTES: Final = 64 << 10
 
 _HEAD: Final = struct.Struct("<BxxxI")
 _LENGTH: Final = struct.Struct("<I")
+_FIRST_BYTE: Final = bytes([BATCH])
 
 
 def can_join(frames: Sequence[Buffer]) -> bool:
@@ -50,6 +51,11 @@ def take_batch(waiting: Sequence[Sequence[Buffer]]) -> int:
             break
         count += 1
     return max(count, 1)
+
+
+def is_batch(frames: Sequence[Buffer]) -> bool:
+    """Return whether what came in holds several messages, or claims to."""
+    return frames[0][:1] == _FIRST_BYTE
 
 
 def split(frames: list[Buffer]) -> Iterator[list[Buffer]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import Final
 
 from fastdist.core.errors import MessageError
 
@@ -18,6 +19,7 @@ from .message_layout import (
     INLINE_BYTES,
     MAX_BYTES,
     MAX_TENSORS,
+    NAMED,
     NO_CALL,
     NO_INDEX,
     PARAMETER,
@@ -25,6 +27,7 @@ from .message_layout import (
     REQUIRES_GRAD,
     TANGENT,
     TENSOR,
+    TENSORS,
     VERSION,
     AutogradBlock,
     Buffer,
@@ -39,11 +42,13 @@ __all__ = [
     "EMPTY",
     "FRAME_BYTES",
     "INLINE_BYTES",
+    "NAMED",
     "NO_CALL",
     "NO_INDEX",
     "PARAMETER",
     "PICKLE",
     "REQUIRES_GRAD",
+    "TENSORS",
     "VERSION",
     "AutogradBlock",
     "Buffer",
@@ -54,11 +59,15 @@ __all__ = [
     "encode_plain",
 ]
 
+# The wire takes 64 MiB in one frame; the body has no frame of its own to be cut into.
+_MAX_BODY: Final = 4 * FRAME_BYTES - 4096
+
 
 class Message:
     """One request, answer or notice, with everything but its tensors in plain numbers and bytes.
 
     Units   timeout_ms is what is left for the call; 0 means it has no deadline
+    Note    `is_bare` says that there is nothing beside a body and tensors
     """
 
     __slots__ = (
@@ -67,9 +76,9 @@ class Message:
         "buffers",
         "encoding",
         "flags",
-        "function_id",
         "incarnation",
         "inner_type",
+        "is_bare",
         "lane",
         "message_id",
         "metadata",
@@ -109,11 +118,11 @@ class Message:
         self.buffers = buffers
         self.timeout_ms = timeout_ms
         self.lane = lane
-        self.function_id = 0
         self.flags = 0
         self.metadata = metadata
         self.tangents = tangents
         self.autograd = autograd
+        self.is_bare = not (inner_type or metadata or tangents or autograd)
 
     def encode(self) -> list[Buffer]:
         """Return the frames to send.
@@ -132,7 +141,6 @@ class Message:
             self.message_id,
             self.source,
             self.timeout_ms,
-            self.function_id,
             len(self.tensors),
             len(self.buffers),
             len(self.body),
@@ -141,7 +149,7 @@ class Message:
             len(self.tangents),
             len(metadata),
         )
-        if not (self.tensors or self.buffers or self.tangents or metadata or self.autograd):
+        if self.is_bare and not self.tensors and not self.buffers:
             _require_frame_fits(len(self.body))
             return [header + self.body]
         return self._encode_tables(header, metadata)
@@ -180,11 +188,6 @@ class Message:
             raise MessageError(f"a message of {total} bytes; the limit is {MAX_BYTES}")
         return [first, *frames]
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether the message carries nothing but its body."""
-        return not (self.tensors or self.metadata or self.tangents or self.autograd)
-
     def size_bytes(self) -> int:
         """Return the bytes of body and buffers."""
         return len(self.body) + sum(len(buffer) for buffer in self.buffers)
@@ -200,28 +203,16 @@ def encode_plain(
     timeout_ms: int = 0,
 ) -> list[Buffer]:
     """Return the frames of a message that carries nothing but a body: the usual small call."""
-    _require_frame_fits(len(body))
+    size = len(body)
+    if size > _MAX_BODY:
+        _require_frame_fits(size)
     return [
         HEADER.pack(
-            VERSION,
-            encoding,
-            type,
-            0,
-            incarnation,
-            message_id,
-            source,
-            timeout_ms,
-            0,
-            0,
-            0,
-            len(body),
-            0,
-            0,
-            0,
-            0,
+            VERSION, encoding, type, 0, incarnation, message_id, source, timeout_ms,
+            0, 0, size, 0, 0, 0, 0,
         )
         + body
-    ]
+    ]  # fmt: skip
 
 
 def decode(frames: Sequence[Buffer]) -> Message:
@@ -229,53 +220,63 @@ def decode(frames: Sequence[Buffer]) -> Message:
 
     Raises  MessageError for anything that encode does not write
     """
-    if not frames:
-        raise MessageError("a message without frames")
-    try:
-        return _decode(frames)
-    except struct.error as error:
+    if not frames or len(frames[0]) < HEADER.size:
         raise MessageError(
-            f"a table is longer than the {len(frames[0])} bytes that came"
-        ) from error
-
-
-def _decode(frames: Sequence[Buffer]) -> Message:
+            f"a first frame of {len(frames[0])} bytes; a header has {HEADER.size}"
+            if frames
+            else "a message without frames"
+        )
     first = frames[0]
-    if len(first) < HEADER.size:
-        raise MessageError(f"a first frame of {len(first)} bytes; a header has {HEADER.size}")
     message: Message = object.__new__(Message)
-    header = HEADER.unpack_from(first)
-    version, message.encoding, message.type, flags, message.incarnation = header[:5]
-    message.message_id, message.source, message.timeout_ms, message.function_id = header[5:9]
-    tensors, buffers, body_bytes, message.lane, message.inner_type = header[9:14]
-    tangents, metadata_bytes = header[14:]
+    (
+        version, message.encoding, message.type, flags, message.incarnation, message.message_id,
+        message.source, message.timeout_ms, tensors, buffers, body_bytes, message.lane,
+        message.inner_type, tangents, metadata_bytes,
+    ) = HEADER.unpack_from(first)  # fmt: skip
     if version != VERSION:
         raise MessageError(f"wire version {version}; this worker speaks {VERSION}")
     message.flags = flags
-    at = HEADER.size
-    only_tensors = not (tangents or metadata_bytes or flags & AUTOGRAD)
-    if only_tensors and tensors == buffers == len(frames) == 1:
-        _read_lone_tensor(message, first, body_bytes)
-    elif tensors or buffers or not only_tensors:
-        reader = Tables(frames, at)
-        sizes = reader.buffer_sizes(buffers)
-        message.tensors = reader.tensors(tensors, [size for size, _ in sizes])
-        message.tangents = reader.tangents(tangents, tensors)
-        message.autograd = reader.autograd() if flags & AUTOGRAD else None
-        message.metadata = reader.metadata(metadata_bytes)
-        message.body = reader.take(body_bytes)
-        message.buffers = reader.buffers(sizes)
-        reader.require_end()
-    elif body_bytes != len(first) - at or len(frames) != 1:
+    message.is_bare = not (tangents or metadata_bytes or flags & AUTOGRAD or message.inner_type)
+    if tensors or buffers or not message.is_bare:
+        try:
+            _read_tables(message, frames, tensors, buffers, body_bytes, tangents, metadata_bytes)
+        except struct.error as error:
+            raise MessageError(
+                f"a table is longer than the {len(first)} bytes that came"
+            ) from error
+        return message
+    if body_bytes != len(first) - HEADER.size or len(frames) != 1:
         raise MessageError(
-            f"a body of {body_bytes} bytes announced, {len(first) - at} bytes in {len(frames)} "
-            "frames came"
+            f"a body of {body_bytes} bytes announced, {len(first) - HEADER.size} bytes in "
+            f"{len(frames)} frames came"
         )
-    else:
-        message.body = first[at:]
-        message.tensors = message.buffers = message.tangents = ()
-        message.autograd = message.metadata = None
+    message.body = first[HEADER.size :]
+    message.tensors = message.buffers = message.tangents = ()
+    message.autograd = message.metadata = None
     return message
+
+
+def _read_tables(
+    message: Message,
+    frames: Sequence[Buffer],
+    tensors: int,
+    buffers: int,
+    body_bytes: int,
+    tangents: int,
+    metadata_bytes: int,
+) -> None:
+    if message.is_bare and tensors == buffers == len(frames) == 1:
+        _read_lone_tensor(message, frames[0], body_bytes)
+        return
+    reader = Tables(frames, HEADER.size)
+    sizes = reader.buffer_sizes(buffers)
+    message.tensors = reader.tensors(tensors, [size for size, _ in sizes])
+    message.tangents = reader.tangents(tangents, tensors)
+    message.autograd = reader.autograd() if message.flags & AUTOGRAD else None
+    message.metadata = reader.metadata(metadata_bytes)
+    message.body = reader.take(body_bytes)
+    message.buffers = reader.buffers(sizes)
+    reader.require_end()
 
 
 def _read_lone_tensor(message: Message, first: Buffer, body_bytes: int) -> None:
@@ -303,9 +304,8 @@ def _cut(buffer: Buffer) -> list[Buffer]:
 
 
 def _require_frame_fits(size: int) -> None:
-    # The wire takes 64 MiB in one frame; the body has no frame of its own to be cut into.
-    if size > 4 * FRAME_BYTES - 4096:
+    if size > _MAX_BODY:
         raise MessageError(
             f"arguments of {size} bytes without their tensors; "
-            f"at most {4 * FRAME_BYTES - 4096} fit: send large data as tensors"
+            f"at most {_MAX_BODY} fit: send large data as tensors"
         )

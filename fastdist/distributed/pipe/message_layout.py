@@ -22,9 +22,12 @@ from typing import Final, NamedTuple, TypeAlias
 # to allocate or to index before it has been held against the bytes that came.
 
 VERSION: Final = 1
-# Encodings of the body.
+# Encodings of the body: None; a pickle; the message's tensors alone, or as many of them as a u16
+# says (0xFFFF: one, not in a tuple). With NAMED, the name of a function goes before, in u16 bytes.
 EMPTY: Final = 0
 PICKLE: Final = 1
+TENSORS: Final = 2
+NAMED: Final = 0x80
 # Bits of Message.flags.
 AUTOGRAD: Final = 1
 # Bits of TensorEntry.flags.
@@ -42,7 +45,7 @@ NO_CALL: Final = (1 << 64) - 1
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-HEADER: Final = struct.Struct("<BBHIQQIIIIIQHHII")
+HEADER: Final = struct.Struct("<BBHIQQII4xIIQHHII")
 BUFFER: Final = struct.Struct("<QI")
 TENSOR: Final = struct.Struct("<IQBBHBB")
 TANGENT: Final = struct.Struct("<IQI")

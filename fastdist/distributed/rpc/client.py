@@ -6,7 +6,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fastdist.core.errors import FastdistError, MessageError, RpcError, WorkerLostError
 from fastdist.core.future import Future
@@ -14,6 +14,7 @@ from fastdist.core.thread_pool import ThreadPool, hand_on_lead
 from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
 from fastdist.distributed.pipe.message import NO_CALL, Buffer, Message
 
+from .body import reads_plainly
 from .interceptors import Envelope
 from .lane_call import LaneCall
 from .message_types import CALLS, NOT_COUNTED, OURS_ALONE, MessageType
@@ -21,7 +22,6 @@ from .metrics import CallCounts
 from .outgoing import (
     Call,
     NotGreetedError,
-    deadline_of,
     decode_answer,
     fresh,
     open_answer,
@@ -29,7 +29,6 @@ from .outgoing import (
 )
 from .progress import Progress
 from .timeouts import Timeouts
-from .wire import TENSOR_AT
 
 if TYPE_CHECKING:
     from fastdist.core.device import Device
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
+_GREET_FIRST: Final = MessageType.GREET_FIRST
 _RETRY_FIRST_S = 1.0
 _RETRY_FACTOR = 1.5
 
@@ -85,19 +85,19 @@ class Client:
         call = self._new_call(worker_id, kind, [], metadata, timeout_s, what)
         own = call.peer.pipe.check_out()
         if own is None:
-            return self._start(call, value, timeout_s).wait()
+            return self._start(call, value).wait()
         try:
             self._pack(call, value)
         except BaseException:
             call.peer.pipe.check_in(own)
             raise
         try:
-            return self._wait_on_lane(call, own, timeout_s)
+            return self._wait_on_lane(call, own)
         except NotGreetedError:
             # The lane had lost its connection unnoticed. The call has not run: once more, by
             # the lane that is watched.
             again = self._new_call(worker_id, kind, [], metadata, timeout_s, what)
-            return self._start(again, value, timeout_s).wait()
+            return self._start(again, value).wait()
 
     def request(
         self,
@@ -112,7 +112,7 @@ class Client:
         """Send a request and return a Future of what the answer holds."""
         what = kind.name if what is None else what
         call = self._new_call(worker_id, kind, list(tensors), metadata, timeout_s, what)
-        return self._start(call, value, timeout_s)
+        return self._start(call, value)
 
     def request_with_retries(self, retries: int, *request: Any) -> Future[Any]:
         """Send a request that may run twice; again after a failure that leaves the worker alive."""
@@ -142,7 +142,7 @@ class Client:
                 call,
                 own,
                 self._counts,
-                lambda: self._start(self._new_call(*request), None, 0.0),
+                lambda: self._start(self._new_call(*request), None),
                 self._lost_error,
             )
         except BaseException:
@@ -163,7 +163,7 @@ class Client:
         if answer.message_id == NO_CALL:
             # The answer to a greeting is a refusal.
             envelope = Envelope(answer.type, peer.info.id, [], answer.metadata)
-            refused = Call(peer, envelope, 0, None, "HELLO")
+            refused = Call(peer, envelope, NO_CALL, 0.0, "HELLO")
             try:
                 open_answer(answer, refused)
             except FastdistError as error:
@@ -173,8 +173,8 @@ class Client:
         if call is None:
             return  # late: its caller has been told that it took too long
         assert isinstance(call, Call)
-        size = sum(len(frame) for frame in frames)
-        plainly = reads_plainly(answer.body)
+        size = sum(map(len, frames))
+        plainly = reads_plainly(answer.body, answer.encoding)
         if plainly or not self._pool.submit_uncounted(_complete, call, answer, size):
             _complete(call, answer, size)
 
@@ -190,13 +190,12 @@ class Client:
         peer = self._peer_of(worker_id, kind)
         envelope = Envelope(kind, worker_id, tensors, dict(metadata) if metadata else None)
         message_id = self._me.rank << 48 | next(self._numbers)
-        return Call(peer, envelope, message_id, deadline_of(timeout_s), what)
+        return Call(peer, envelope, message_id, timeout_s, what)
 
     def _pack(self, call: Call, value: Any) -> None:
-        device_map = self._device_map_to(call.peer.info.id)
-        pack_request(call, value, self._me.rank, self._me.incarnation, device_map)
+        pack_request(call, value, self._me.rank, self._me.incarnation, self._device_map_to)
 
-    def _start(self, call: Call, value: Any, timeout_s: float) -> Future[Any]:
+    def _start(self, call: Call, value: Any) -> Future[Any]:
         self._pack(call, value)
         peer, size = call.peer, call.size_bytes()
         is_user_work = call.envelope.effective_type in CALLS
@@ -204,15 +203,13 @@ class Client:
         # must not wait behind users' functions: they run where the answer is read.
         is_ours = call.envelope.effective_type in OURS_ALONE
         future: Future[Any] = Future(executor=None if is_ours else self._pool)
-        call.future = future
-        call.finish = self._finish
+        call.await_in_future(future, self._finish)
         call.charged_bytes = size if is_user_work else -1
         # Only users' calls wait: answers, gradients and clean-up are what frees the room.
         if is_user_work and not peer.credit.take(size, call.deadline):
-            raise call.timeout_error(timeout_s)
+            raise call.timeout_error()
         if call.envelope.message_type not in NOT_COUNTED:
             self._counts.call_sent(peer.info.name, size)
-        call.timeout_s = timeout_s
         if call.deadline is not None:
             self._expiring[call.message_id] = call
             if self.timeouts.add(call.message_id, call.deadline):
@@ -242,22 +239,22 @@ class Client:
             if call is not None:
                 # From here on its id is unknown: a late answer is dropped.
                 call.peer.pipe.take_pending(message_id)
-                call.end(None, call.timeout_error(call.timeout_s))
+                call.end(None, call.timeout_error())
 
-    def _wait_on_lane(self, call: Call, own: OwnLane, timeout_s: float) -> Any:
+    def _wait_on_lane(self, call: Call, own: OwnLane) -> Any:
         peer, failed, broken = call.peer, True, True
         received_bytes = 0
         self._counts.call_sent(peer.info.name, call.size_bytes())
         hand_on_lead()
         try:
             answer, received_bytes = _exchange(call, own)
-            broken = answer.type == MessageType.GREET_FIRST or answer.message_id == NO_CALL
+            broken = answer.type == _GREET_FIRST or answer.message_id == NO_CALL
             value = open_answer(answer, call)
             failed = False
             return value
         except LaneTimeout:
             broken = False
-            raise call.timeout_error(timeout_s) from None
+            raise call.timeout_error() from None
         except LaneClosed:
             raise self._lost_error(own, call) from None
         finally:
@@ -269,16 +266,6 @@ class Client:
         if error is None:
             error = WorkerLostError(f"the lane of {call.describe()} was closed")
         return fresh(error)
-
-
-def reads_plainly(body: Buffer) -> bool:
-    """Return whether reading a body runs no code of users, who have none on the progress thread.
-
-    Note    pickle names every class and function by one opcode, which Tensors use once as well; the
-            same byte within some data only makes the answer False
-    """
-    globals_used = bytes(body).count(b"\x93")
-    return globals_used == 0 or (globals_used == 1 and TENSOR_AT in body)
 
 
 def _exchange(call: Call, own: OwnLane) -> tuple[Message, int]:
@@ -293,7 +280,7 @@ def _exchange(call: Call, own: OwnLane) -> tuple[Message, int]:
         answer = decode_answer(frames, call.peer)
         # Older answers are those of calls that took too long; that to no call refuses the greeting.
         if answer.message_id == call.message_id or answer.message_id == NO_CALL:
-            return answer, sum(len(frame) for frame in frames)
+            return answer, sum(map(len, frames))
 
 
 def _complete(call: Call, answer: Message, size: int) -> None:

@@ -41,11 +41,14 @@ _PLAIN: Final = frozenset(
     }
 )
 
-# Guards the three below it; look-ups read without it, entries only appear.
+# Guards those below it; look-ups read without it, entries only appear, or all go.
 _rules_lock = threading.Lock()
 _exported: set[tuple[str, str]] = set()
 _allowed: set[str] = set()
 _mode = OPEN
+# What calls have named in open mode, and found: the name as it came -> (module, name).
+_named: dict[bytes, tuple[str, str]] = {}
+_MAX_NAMED: Final = 4096
 
 
 def export(function: T) -> T:
@@ -68,6 +71,7 @@ def set_mode(mode: str) -> None:
         raise ValueError(f"unknown mode {mode!r}; known: {OPEN!r}, {STRICT!r}")
     with _rules_lock:
         _mode = mode
+        _named.clear()
 
 
 def find(module: str, name: str) -> Any:
@@ -76,7 +80,7 @@ def find(module: str, name: str) -> Any:
     Raises  ForbiddenFunctionError if strict mode does not let it through; AttributeError or
             ImportError if there is no such thing here
     """
-    if _mode is OPEN or _mode == OPEN:
+    if _mode == OPEN:
         return _look_up(module, name)
     if (module, name) in _PLAIN or (module, name) in _exported:
         return _look_up(module, name)
@@ -89,6 +93,28 @@ def find(module: str, name: str) -> Any:
         f"{module}.{name} may not be used by other workers: this worker runs in strict mode; "
         f"decorate it with @rpc.export, or call rpc.allow({module!r}), on this worker"
     )
+
+
+def find_function(name: bytes) -> Any:
+    """Return the function that a call names as b"module:name".
+
+    Raises  as find and require_callable_by_others
+    """
+    known = _named.get(name)
+    if known is not None:
+        # Looked up each time, as by pickle: the name may have come to mean something else.
+        function = getattr(sys.modules.get(known[0]), known[1], None)
+        if function is not None:
+            return function
+    module_name, _, attribute = name.decode().partition(":")
+    function = find(module_name, attribute)
+    require_callable_by_others(function)
+    with _rules_lock:
+        if _mode == OPEN and "." not in attribute:
+            if len(_named) >= _MAX_NAMED:
+                _named.clear()
+            _named[name] = module_name, attribute
+    return function
 
 
 def require_callable_by_others(function: object) -> None:

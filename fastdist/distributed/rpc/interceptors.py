@@ -24,8 +24,9 @@
 # `request` is the envelope of the request that a response answers, as it was sent or came in.
 # response_out runs on the thread that has the result, which for an async function is not the one
 # that ran request_in: whatever it needs it takes from `request`.
-# An answer of the unwrapped types with nothing but a value in it (no tensors, block, tangents or
-# metadata) is not shown to response_in: there is nothing to take off.
+# A message without block, tangents and metadata has nothing that could be taken off: such a call is
+# not shown to request_in, such an answer to a call not to response_in, and what answers a call like
+# that with a value without tensors not to response_out.
 # An error in request_out is raised to the caller; in request_in or response_out it is sent to the
 # caller as the function's would be; in response_in it becomes the call's error.
 

@@ -72,7 +72,7 @@ class LaneCall:
             # Older answers are those of calls that took too long; that to no call refuses the
             # greeting.
             if answer.message_id in (self._call.message_id, NO_CALL):
-                self._answer, self._size = answer, sum(len(frame) for frame in frames)
+                self._answer, self._size = answer, sum(map(len, frames))
         if self._answer is not None and self._answer.type == MessageType.GREET_FIRST:
             # The lane had lost its connection unnoticed. The request has not run: once more.
             self._end(broken=True, failed=True)

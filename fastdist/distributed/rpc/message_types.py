@@ -113,7 +113,8 @@ RESPONSE_OF: Final[dict[int, MessageType]] = {
 # What a shutdown sends while it waits until nothing else is under way.
 NOT_COUNTED: Final = frozenset({_T.SHUTDOWN_BARRIER_REQ, _T.PING})
 
-# Requests that run what users wrote. All others are short, or must never wait behind users' work.
+# Requests that run what users wrote: their body is a function and its arguments. All others are
+# short, or must never wait behind users' work.
 USER_WORK: Final = frozenset(
     {_T.SCRIPT_CALL, _T.PYTHON_CALL, _T.SCRIPT_REMOTE_CALL, _T.PYTHON_REMOTE_CALL}
 )

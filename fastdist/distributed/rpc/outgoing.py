@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,18 +13,26 @@ from fastdist.core.future import Future
 from fastdist.distributed.pipe.message import Buffer, Message, decode, encode_plain
 
 from . import interceptors
+from .body import deserialize, serialize, serialize_call
 from .handlers import Reply
 from .interceptors import Envelope
-from .message_types import MessageType
+from .message_types import USER_WORK, MessageType
 from .remote_errors import unpack_error
-from .wire import deserialize, make_leaves, pack_tensors, serialize, unpack_tensors
+from .wire import make_leaves, pack_tensors, unpack_tensors
 
 if TYPE_CHECKING:
     from fastdist.core.device import Device
 
     from .peer import Peer
 
-_deadline = threading.local()
+
+class _Serving(threading.local):
+    """What this thread does for others: `deadline` is when the request that it runs ends."""
+
+    deadline: float | None = None
+
+
+serving = _Serving()
 # While a request is packed, `packing.peer` is whom it goes to: an RRef in it will live there.
 packing = threading.local()
 
@@ -43,24 +52,29 @@ class Call:
         "future",
         "message_id",
         "peer",
+        "timeout_ms",
         "timeout_s",
         "token",
         "what",
     )
 
     def __init__(
-        self, peer: Peer, envelope: Envelope, message_id: int, deadline: float | None, what: object
+        self, peer: Peer, envelope: Envelope, message_id: int, timeout_s: float, what: object
     ) -> None:
         self.peer = peer
         self.envelope = envelope
         self.message_id = message_id
-        self.deadline = deadline
+        self.timeout_s = timeout_s
+        self.deadline, self.timeout_ms = deadline_of(timeout_s)
         self.what = what
         self.frames: Sequence[Buffer] = ()
-        self.future: Future[Any] | None = None
-        # Tells the agent that this call has ended: (call, answer's bytes, failed).
-        self.finish: Callable[[Call, int, bool], None] | None = None
-        self.timeout_s = 0.0
+
+    def await_in_future(
+        self, future: Future[Any], finish: Callable[[Call, int, bool], None]
+    ) -> None:
+        """Let the call end in a Future; `finish(call, answer's bytes, failed)` goes before."""
+        self.future: Future[Any] = future
+        self.finish = finish
         # What the call holds of the peer's credit; -1 if it needs none.
         self.charged_bytes = -1
         # Whoever takes it ends the call: an answer, a timeout and a break may come at once.
@@ -68,7 +82,7 @@ class Call:
 
     def size_bytes(self) -> int:
         """Return the bytes of the request."""
-        return sum(len(frame) for frame in self.frames)
+        return sum(map(len, self.frames))
 
     def describe(self) -> str:
         """Return what was called where, for errors."""
@@ -78,71 +92,72 @@ class Call:
 
     def end(self, value: object, error: BaseException | None, received_bytes: int = 0) -> bool:
         """Complete the Future, once; False if the call had ended."""
-        future, finish = self.future, self.finish
-        assert future is not None and finish is not None
         try:
             self.token.pop()
         except IndexError:
             return False
-        finish(self, received_bytes, error is not None)
-        return future.try_complete(value, error)
+        self.finish(self, received_bytes, error is not None)
+        return self.future.try_complete(value, error)
 
     def fail(self, error: Exception) -> None:
         """End the call with the pipe's error."""
         self.end(None, fresh(error))
 
-    def timeout_error(self, timeout_s: float) -> RpcTimeoutError:
+    def timeout_error(self) -> RpcTimeoutError:
         """Return the error of a call that ran for too long."""
         return RpcTimeoutError(
-            f"RPC ran for more than set timeout ({whole_ms(timeout_s)} ms) and will now be "
+            f"RPC ran for more than set timeout ({whole_ms(self.timeout_s)} ms) and will now be "
             f"marked with an error: {self.describe()}; raise timeout=, or look for what keeps it "
             "busy there"
         )
 
 
-def deadline_of(timeout_s: float) -> float | None:
-    """Return when a call with this timeout ends; a call inside a call ends with the outer one."""
-    inherited: float | None = getattr(_deadline, "value", None)
-    if timeout_s <= 0:
-        return inherited
-    own = time.monotonic() + whole_ms(timeout_s) / 1000
-    return own if inherited is None else min(own, inherited)
+def deadline_of(timeout_s: float) -> tuple[float | None, int]:
+    """Return when a call with this timeout ends, and the milliseconds until then, or None and 0.
+
+    A call inside a call ends with the outer one.
+    """
+    outer = serving.deadline
+    timeout_ms = whole_ms(timeout_s)
+    if outer is None:
+        return (time.monotonic() + timeout_ms / 1000, timeout_ms) if timeout_ms else (None, 0)
+    now = time.monotonic()
+    deadline = min(outer, now + timeout_ms / 1000) if timeout_ms else outer
+    return deadline, max(1, round((deadline - now) * 1000))
 
 
+@functools.lru_cache(256)
 def whole_ms(timeout_s: float) -> int:
     """Return a timeout in whole milliseconds: what is left over is dropped, but none becomes 0."""
     # The small addend is for floats such as 0.57, whose product with 1000 lies just below 570.
     return max(1, int(timeout_s * 1000 + 1e-6)) if timeout_s > 0 else 0
 
 
-def inherit_deadline(deadline: float | None) -> float | None:
-    """Let calls made by this thread end at deadline; return what held before, to be restored."""
-    before: float | None = getattr(_deadline, "value", None)
-    _deadline.value = deadline
-    return before
-
-
 def pack_request(
     call: Call,
-    body_value: object,
+    value: Any,
     rank: int,
     incarnation: int,
-    device_map: Mapping[Device, Device] | None,
+    device_map_to: Callable[[int], Mapping[Device, Device]],
 ) -> None:
-    """Fill in the frames of a call.
+    """Fill in the frames of a call; value is (function, args, kwargs) where its type asks for it.
 
     Raises  RpcError for what does not pickle; MessageError beyond the wire's limits; DeviceError
     """
     envelope = call.envelope
-    packing.peer = call.peer.info.id
-    body, encoding = serialize(body_value, envelope.tensors)
+    packing.peer = envelope.peer
+    if envelope.message_type in USER_WORK:
+        function, args, kwargs = value
+        body, encoding = serialize_call(function, args, kwargs, envelope.tensors)
+    else:
+        body, encoding = serialize(value, envelope.tensors)
     interceptors.request_out(envelope)
-    deadline = call.deadline
-    left_ms = 0 if deadline is None else max(1, round((deadline - time.monotonic()) * 1000))
+    timeout_ms = min(call.timeout_ms, 0xFFFFFFFF)
     if envelope.is_plain:
         kind, message_id = envelope.message_type, call.message_id
-        call.frames = encode_plain(kind, message_id, rank, incarnation, body, encoding, left_ms)
+        call.frames = encode_plain(kind, message_id, rank, incarnation, body, encoding, timeout_ms)
         return
+    device_map = device_map_to(envelope.peer) if envelope.tensors else None
     entries, buffers = pack_tensors(envelope.tensors, device_map)
     call.frames = Message(
         envelope.message_type,
@@ -153,7 +168,7 @@ def pack_request(
         encoding=encoding,
         tensors=entries,
         buffers=buffers,
-        timeout_ms=min(left_ms, 0xFFFFFFFF),
+        timeout_ms=timeout_ms,
         inner_type=envelope.inner_type,
         metadata=envelope.metadata or None,
         tangents=envelope.tangents,
@@ -166,9 +181,13 @@ def open_answer(answer: Message, call: Call) -> Any:
 
     Raises  what the callee raised, with its type where that can be had here
     """
-    if answer.is_plain and answer.type in _WITH_VALUE:
+    if answer.is_bare and answer.type in _WITH_VALUE:
         # Nothing that an interceptor could take off.
-        return deserialize(answer.body, answer.encoding, ())
+        if not answer.tensors:
+            return deserialize(answer.body, answer.encoding, ())
+        tensors, requires_grad = unpack_tensors(answer)
+        make_leaves(tensors, requires_grad)
+        return deserialize(answer.body, answer.encoding, tensors)
     tensors, requires_grad = unpack_tensors(answer)
     envelope = Envelope(answer.type, call.peer.info.id, tensors, answer.metadata)
     if answer.type == MessageType.EXCEPTION:

@@ -7,9 +7,9 @@ import traceback
 from fastdist.core.errors import RemoteError, RpcError
 from fastdist.distributed.pipe.metadata import Value
 
+from .body import deserialize, serialize
 from .interceptors import Envelope
 from .message_types import MessageType
-from .wire import deserialize, serialize
 
 # The first words of the note that tells where an error comes from. An error that already has such
 # a note has crossed a worker before, and keeps the one it has.

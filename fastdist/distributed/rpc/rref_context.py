@@ -29,14 +29,14 @@ from fastdist.core.future import Future
 
 from . import gate
 from .agent import RpcAgent, get_current_agent
+from .body import register_reducer
 from .handlers import ValueReply, register_handler
+from .incoming import Later, run_function
 from .interceptors import Envelope
 from .membership import WorkerInfo
 from .message_types import MessageType
 from .outgoing import packing
 from .rref import OwnedValue, RRef
-from .serving import run_function
-from .wire import register_reducer
 
 _logger = logging.getLogger(__name__)
 
@@ -229,8 +229,8 @@ class RRefContext:
         except BaseException as error:  # whoever fetches the value gets it
             owned.future.try_complete(error=error)
             return None
-        if not isinstance(result, Future):
-            owned.future.try_complete(result.value)
+        if not isinstance(result, Later):
+            owned.future.try_complete(result)
             return None
         answer: Future[None] = Future()
 
@@ -239,7 +239,7 @@ class RRefContext:
             owned.future.try_complete(None if error else done.value(), error)
             answer.set_result(None)
 
-        result.add_done_callback(finish)
+        result.future.add_done_callback(finish)
         return answer
 
     def _fetch_came(self, request: Envelope) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import gate
-from .serving import Later
+from .incoming import Later
 
 
 class RRefProxy:

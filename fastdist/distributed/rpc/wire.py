@@ -1,13 +1,9 @@
-"""Python objects as a body and a tensor table; the one file of rpc that looks into Tensors."""
+"""Tensors as a table and buffers, and back; the one file of rpc that looks into Tensors."""
 
 from __future__ import annotations
 
-import copyreg
 import functools
-import io
-import pickle
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,13 +11,10 @@ import numpy as np
 from fastdist.backends.backend import backend_of
 from fastdist.core.device import CPU, Device
 from fastdist.core.dtypes import from_code
-from fastdist.core.errors import DeviceError, DTypeError, MessageError, RpcError
-from fastdist.core.unpicklable import Culprit, find_unpicklable
+from fastdist.core.errors import DeviceError, DTypeError, MessageError
 from fastdist.distributed.pipe.message import (
-    EMPTY,
     NO_INDEX,
     PARAMETER,
-    PICKLE,
     REQUIRES_GRAD,
     Buffer,
     Message,
@@ -31,123 +24,9 @@ from fastdist.tensor.layout import Layout
 from fastdist.tensor.parameter import Parameter
 from fastdist.tensor.tensor import Tensor, wrap
 
-from . import gate
-
 DeviceMap: TypeAlias = Mapping[Device, Device]
 
 _DEVICE_TYPES: Final = ("cpu", "cuda", "sim")
-_TENSOR_AT: Final = "_tensor_at"
-# What a body holds, once, if there is a Tensor in it.
-TENSOR_AT: Final = _TENSOR_AT.encode()
-_HERE: Final = __name__
-
-# What other files of this package pickle in their own way: class -> function to (rebuild, args).
-# The rebuilding functions are found by name in _rebuilders, in strict mode as well.
-_reducers: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
-_rebuilders: dict[tuple[str, str], Callable[..., Any]] = {}
-
-
-def register_reducer(
-    kind: type, reduce: Callable[[Any], tuple[Any, ...]], rebuild: Callable[..., Any]
-) -> None:
-    """Let objects of class kind travel as reduce(object), which is (rebuild, arguments)."""
-    _reducers[kind] = reduce
-    _rebuilders[rebuild.__module__, rebuild.__qualname__] = rebuild
-
-
-def serialize(value: object, tensors: list[Tensor], name: str = "the value") -> tuple[bytes, int]:
-    """Return the body of value and its encoding; append the Tensors in it to tensors.
-
-    Raises  RpcError naming what does not pickle, and where in `name` it is
-    """
-    if value is None:
-        return b"", EMPTY
-
-    packer = getattr(_packers, "packer", None)
-    if packer is None:
-        packer = _packers.packer = _Packer()
-    elif packer.is_busy:  # what is being pickled makes a call
-        packer = _Packer()
-    try:
-        return packer.pack(value, tensors), PICKLE
-    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise _cannot_send(value, name, error) from error
-
-
-def _cannot_send(value: object, name: str, error: Exception) -> RpcError:
-    found = Culprit(name, value, error)
-    parts = [(name, value)]
-    if isinstance(value, tuple) and len(value) == 3 and callable(value[0]):  # a call
-        parts = list(zip(("the function", "args", "kwargs"), value, strict=True))
-    for part_name, part in parts:
-        try:
-            _Packer().pack(part, [])
-        except Exception as part_error:
-            found = find_unpicklable(
-                part, part_name, lambda inner: _Packer().pack(inner, []), part_error
-            )
-            break
-    kind = type(found.value).__name__
-    return RpcError(
-        f"cannot send {found.path} ({kind}) to another worker: {found.error}; arguments and "
-        "results must pickle, and functions and classes must be found by name on the other worker, "
-        "at the top level of a module"
-    )
-
-
-class _Packer:
-    """A pickler that is used again and again; making one costs as much as a small body."""
-
-    def __init__(self) -> None:
-        self.is_busy = False
-        self._tensors: list[Tensor] = []
-        self._stream = io.BytesIO()
-        self._pickler = pickle.Pickler(self._stream, protocol=5)
-        self._others = 0
-
-    def pack(self, value: object, tensors: list[Tensor]) -> bytes:
-        """Return the pickle of value; append the Tensors in it to tensors."""
-        pickler, stream = self._pickler, self._stream
-        others = len(copyreg.dispatch_table) + len(_reducers)
-        if others != self._others:
-            self._others = others
-            known: dict[type, Any] = {Tensor: self._put_tensor, Parameter: self._put_tensor}
-            pickler.dispatch_table = {**copyreg.dispatch_table, **_reducers, **known}
-        self._tensors = tensors
-        self.is_busy = True
-        try:
-            pickler.dump(value)
-            return stream.getvalue()
-        finally:
-            self.is_busy = False
-            self._tensors = []
-            # The memo holds what was pickled, and must not be taken for the next value.
-            pickler.clear_memo()
-            stream.seek(0)
-            stream.truncate()
-
-    def _put_tensor(self, tensor: Tensor) -> tuple[Any, ...]:
-        self._tensors.append(tensor)
-        return _tensor_at, (len(self._tensors) - 1,)
-
-
-_packers = threading.local()
-
-
-def deserialize(body: Buffer, encoding: int, tensors: Sequence[Tensor]) -> Any:
-    """Return the value of a body; its Tensors are those of the list.
-
-    Raises  MessageError for a body that is none; ForbiddenFunctionError in strict mode; what the
-            classes of the values raise
-    """
-    if encoding == EMPTY:
-        return None
-    if encoding != PICKLE:
-        raise MessageError(f"unknown body encoding {encoding}")
-    try:
-        return _Unpickler(io.BytesIO(body), tensors).load()
-    except (pickle.UnpicklingError, EOFError, IndexError, UnicodeDecodeError) as error:
-        raise MessageError(f"a body that does not unpickle: {error}") from error
 
 
 def pack_tensors(
@@ -193,24 +72,6 @@ def make_leaves(tensors: Sequence[Tensor], requires_grad: Sequence[bool]) -> Non
     for tensor, wanted in zip(tensors, requires_grad, strict=False):
         if wanted and tensor.edge is None:
             tensor.requires_grad_(True)
-
-
-class _Unpickler(pickle.Unpickler):
-    """Reads bodies; every global passes the gate."""
-
-    def __init__(self, stream: io.BytesIO, tensors: Sequence[Tensor]) -> None:
-        super().__init__(stream)
-        self._tensors = tensors
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module == _HERE and name == _TENSOR_AT:
-            return self._tensors.__getitem__
-        rebuild = _rebuilders.get((module, name))
-        return gate.find(module, name) if rebuild is None else rebuild
-
-
-def _tensor_at(index: int) -> Tensor:
-    raise RuntimeError("only the Unpickler of a message knows its tensors")
 
 
 def _host_array(tensor: Tensor) -> np.ndarray[Any, Any]:

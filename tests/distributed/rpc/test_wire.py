@@ -16,11 +16,10 @@ from fastdist.core.device import Device
 from fastdist.core.errors import DeviceError, ForbiddenFunctionError, MessageError, RpcError
 from fastdist.distributed.pipe.message import Message, TensorEntry, decode
 from fastdist.distributed.rpc import gate
+from fastdist.distributed.rpc.body import deserialize, serialize, serialize_call
 from fastdist.distributed.rpc.wire import (
-    deserialize,
     make_leaves,
     pack_tensors,
-    serialize,
     unpack_tensors,
 )
 from fastdist.tensor.parameter import Parameter
@@ -127,11 +126,11 @@ def test_what_does_not_pickle_is_named() -> None:
 def test_of_a_call_the_argument_that_does_not_pickle_is_named() -> None:
     x = wrap(np.ones(3), from_array(np.ones(3)).layout)
     with pytest.raises(RpcError, match=r"^cannot send args\[1\]\['x'\]\[1\] \(lock\) to another"):
-        serialize((len, (x, {"x": [x, threading.Lock()]}), {}), [])
+        serialize_call(len, (x, {"x": [x, threading.Lock()]}), {}, [])
     with pytest.raises(RpcError, match=r"^cannot send kwargs\['out'\] \(generator\) to another"):
-        serialize((len, (x,), {"out": (i for i in range(3))}), [])
+        serialize_call(len, (x,), {"out": (i for i in range(3))}, [])
     with pytest.raises(RpcError, match=r"^cannot send the function \(function\) to another"):
-        serialize((lambda: 1, (x,), {}), [])
+        serialize_call(lambda: 1, (x,), {}, [])
 
 
 def test_a_name_that_is_not_here_is_told_with_what_to_do() -> None:

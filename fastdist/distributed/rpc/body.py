@@ -1,0 +1,275 @@
+"""Python values, and calls of functions, as the body of a message and back."""
+
+# Note [Bodies]
+# A value is pickled, with its Tensors left out: they travel in the message's table, and the pickle
+# names them by their place there. Two kinds of value, the most frequent ones, need no pickle: None,
+# and Tensors alone. The function of a call goes before its arguments by name, "module:name". That
+# name is all there is to it: it means the same on each connection and in each life of a worker, and
+# costs the receiver two look-ups.
+
+from __future__ import annotations
+
+import copyreg
+import io
+import pickle
+import struct
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, Final
+
+from fastdist.core.errors import MessageError, RpcError
+from fastdist.core.unpicklable import Culprit, find_unpicklable
+from fastdist.distributed.pipe.message import EMPTY, NAMED, PICKLE, TENSORS, Buffer
+from fastdist.tensor.parameter import Parameter
+from fastdist.tensor.tensor import Tensor
+
+from . import gate
+
+_HERE: Final = __name__
+_TENSOR_AT: Final = "_tensor_at"
+_TENSOR_AT_BYTES: Final = _TENSOR_AT.encode()
+_LENGTH: Final = struct.Struct("<H")
+_LONE: Final = 0xFFFF  # in place of a count: not a tuple of one Tensor but the Tensor
+_LONE_TENSOR: Final = _LENGTH.pack(_LONE)
+_MAX_NAMES: Final = 4096
+_TENSOR_CLASSES: Final = frozenset({Tensor, Parameter})
+
+# What other files of this package pickle in their own way: class -> function to (rebuild, args).
+# The rebuilding functions are found by name in _rebuilders, in strict mode as well.
+_reducers: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+_rebuilders: dict[tuple[str, str], Callable[..., Any]] = {}
+
+
+def register_reducer(
+    kind: type, reduce: Callable[[Any], tuple[Any, ...]], rebuild: Callable[..., Any]
+) -> None:
+    """Let objects of class kind travel as reduce(object), which is (rebuild, arguments)."""
+    _reducers[kind] = reduce
+    _rebuilders[rebuild.__module__, rebuild.__qualname__] = rebuild
+
+
+def serialize(value: object, tensors: list[Tensor], name: str = "the value") -> tuple[bytes, int]:
+    """Return the body of value and its encoding; append the Tensors in it to tensors.
+
+    Raises  RpcError naming what does not pickle, and where in `name` it is
+    """
+    if value is None:
+        return b"", EMPTY
+    if value.__class__ in _TENSOR_CLASSES and not tensors:
+        tensors.append(value)
+        return _LONE_TENSOR, TENSORS
+    return _pickle(value, tensors, ((name, value),)), PICKLE
+
+
+def serialize_call(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    tensors: list[Tensor],
+) -> tuple[bytes, int]:
+    """Return the body of a call and its encoding; append the Tensors in it to tensors.
+
+    Raises  RpcError naming what does not pickle, and where in args or kwargs it is
+    """
+    name = _name_of(function)
+    if name is None:
+        parts = (("the function", function), ("args", args), ("kwargs", kwargs))
+        return _pickle((function, args, kwargs), tensors, parts), PICKLE
+    if not args and not kwargs:
+        return name, NAMED | EMPTY
+    if not kwargs and not tensors and _are_tensors(args):
+        tensors.extend(args)
+        return name + _LENGTH.pack(len(args)), NAMED | TENSORS
+    body = _pickle((args, kwargs), tensors, (("args", args), ("kwargs", kwargs)))
+    return name + body, NAMED | PICKLE
+
+
+def deserialize(body: Buffer, encoding: int, tensors: Sequence[Tensor]) -> Any:
+    """Return the value of a body; its Tensors are those of the list.
+
+    Raises  MessageError for a body that is none; ForbiddenFunctionError in strict mode; what the
+            classes of the values raise
+    """
+    if encoding == EMPTY:
+        return None
+    if encoding == TENSORS:
+        return _take_tensors(body, tensors)
+    if encoding == PICKLE:
+        return _unpickle(body, tensors)
+    raise MessageError(f"unknown body encoding {encoding}")
+
+
+def deserialize_call(
+    body: Buffer, encoding: int, tensors: Sequence[Tensor]
+) -> tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]:
+    """Return function, args and kwargs of a call, which others may run.
+
+    Raises  as deserialize, and for the function what gate.find raises
+    """
+    if not encoding & NAMED:
+        function, args, kwargs = deserialize(body, encoding, tensors)
+        gate.require_callable_by_others(function)
+        return function, args, kwargs
+    end = _LENGTH.size + body[0] + (body[1] << 8) if len(body) >= _LENGTH.size else len(body) + 1
+    if end > len(body):
+        raise MessageError(f"the name of a function does not end within the {len(body)} bytes")
+    function = gate.find_function(bytes(body[_LENGTH.size : end]))
+    how = encoding ^ NAMED
+    if how == EMPTY:
+        return function, (), {}
+    if how == TENSORS:
+        return function, _take_tensors(body[end:], tensors), {}
+    args, kwargs = deserialize(body[end:], how, tensors)
+    return function, args, kwargs
+
+
+def reads_plainly(body: Buffer, encoding: int) -> bool:
+    """Return whether reading a body runs no code of users, who have none on the progress thread.
+
+    Note    pickle names every class and function by one opcode, which Tensors use once as well; the
+            same byte within some data only makes the answer False
+    """
+    if encoding != PICKLE:
+        return True
+    globals_used = bytes(body).count(b"\x93")
+    return globals_used == 0 or (globals_used == 1 and _TENSOR_AT_BYTES in body)
+
+
+# (module, name) -> the same as bytes. Entries only appear, and all go when they become too many.
+_names: dict[tuple[str | None, str], bytes] = {}
+
+
+def _name_of(function: Any) -> bytes | None:
+    """Return the name by which others find a function, None if it has none but in a pickle."""
+    if function.__class__ is not FunctionType and function.__class__ is not BuiltinFunctionType:
+        return None
+    module, name = function.__module__, function.__qualname__
+    # Looked up each time: the name may have come to mean something else.
+    if getattr(sys.modules.get(module), name, None) is not function:
+        return None
+    encoded = _names.get((module, name))
+    return _encode_name(module, name) if encoded is None else encoded
+
+
+def _encode_name(module: str, name: str) -> bytes | None:
+    encoded = f"{module}:{name}".encode()
+    if len(encoded) > 0xFFFF:
+        return None
+    if len(_names) >= _MAX_NAMES:
+        _names.clear()
+    named = _names[module, name] = _LENGTH.pack(len(encoded)) + encoded
+    return named
+
+
+def _are_tensors(args: Sequence[Any]) -> bool:
+    # One that comes twice must arrive as one, which is the pickle's business.
+    for value in args:
+        if value.__class__ not in _TENSOR_CLASSES:
+            return False
+    return len(set(map(id, args))) == len(args) < _LONE
+
+
+def _take_tensors(body: Buffer, tensors: Sequence[Tensor]) -> Any:
+    if len(body) == _LENGTH.size:
+        (count,) = _LENGTH.unpack(body)
+        if count == _LONE and tensors:
+            return tensors[0]
+        if count <= len(tensors):
+            return tuple(tensors[:count])
+    raise MessageError(f"a body of {bytes(body[:8])!r} for {len(tensors)} tensors")
+
+
+def _pickle(value: object, tensors: list[Tensor], parts: Sequence[tuple[str, object]]) -> bytes:
+    packer = getattr(_packers, "packer", None)
+    if packer is None:
+        packer = _packers.packer = _Packer()
+    elif packer.is_busy:  # what is being pickled makes a call
+        packer = _Packer()
+    try:
+        return packer.pack(value, tensors)
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        raise _cannot_send(parts, error) from error
+
+
+def _cannot_send(parts: Sequence[tuple[str, object]], error: Exception) -> RpcError:
+    found = Culprit(*parts[0], error)
+    for name, part in parts:
+        try:
+            _Packer().pack(part, [])
+        except Exception as part_error:
+            found = find_unpicklable(
+                part, name, lambda inner: _Packer().pack(inner, []), part_error
+            )
+            break
+    kind = type(found.value).__name__
+    return RpcError(
+        f"cannot send {found.path} ({kind}) to another worker: {found.error}; arguments and "
+        "results must pickle, and functions and classes must be found by name on the other worker, "
+        "at the top level of a module"
+    )
+
+
+class _Packer:
+    """A pickler that is used again and again; making one costs as much as a small body."""
+
+    def __init__(self) -> None:
+        self.is_busy = False
+        self._tensors: list[Tensor] = []
+        self._stream = io.BytesIO()
+        self._pickler = pickle.Pickler(self._stream, protocol=5)
+        self._others = 0
+
+    def pack(self, value: object, tensors: list[Tensor]) -> bytes:
+        """Return the pickle of value; append the Tensors in it to tensors."""
+        pickler, stream = self._pickler, self._stream
+        others = len(copyreg.dispatch_table) + len(_reducers)
+        if others != self._others:
+            self._others = others
+            known: dict[type, Any] = {Tensor: self._put_tensor, Parameter: self._put_tensor}
+            pickler.dispatch_table = {**copyreg.dispatch_table, **_reducers, **known}
+        self._tensors = tensors
+        self.is_busy = True
+        try:
+            pickler.dump(value)
+            return stream.getvalue()
+        finally:
+            self.is_busy = False
+            self._tensors = []
+            # The memo holds what was pickled, and must not be taken for the next value.
+            pickler.clear_memo()
+            stream.seek(0)
+            stream.truncate()
+
+    def _put_tensor(self, tensor: Tensor) -> tuple[Any, ...]:
+        self._tensors.append(tensor)
+        return _tensor_at, (len(self._tensors) - 1,)
+
+
+_packers = threading.local()
+
+
+def _unpickle(body: Buffer, tensors: Sequence[Tensor]) -> Any:
+    try:
+        return _Unpickler(io.BytesIO(body), tensors).load()
+    except (pickle.UnpicklingError, EOFError, IndexError, UnicodeDecodeError) as error:
+        raise MessageError(f"a body that does not unpickle: {error}") from error
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads bodies; every global passes the gate."""
+
+    def __init__(self, stream: io.BytesIO, tensors: Sequence[Tensor]) -> None:
+        super().__init__(stream)
+        self._tensors = tensors
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == _HERE and name == _TENSOR_AT:
+            return self._tensors.__getitem__
+        rebuild = _rebuilders.get((module, name))
+        return gate.find(module, name) if rebuild is None else rebuild
+
+
+def _tensor_at(index: int) -> Tensor:
+    raise RuntimeError("only the Unpickler of a message knows its tensors")

@@ -1,0 +1,262 @@
+"""A request that came in: how it is run, and how it is answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from fastdist.core.errors import MessageError
+from fastdist.core.future import Future
+from fastdist.distributed.pipe.message import Buffer, Message, encode_plain
+
+from . import interceptors
+from .body import deserialize, deserialize_call, serialize
+from .handlers import Reply, ValueReply, handler_of
+from .interceptors import Envelope
+from .message_types import CALLS, NOT_COUNTED, RESPONSE_OF, USER_WORK
+from .outgoing import packing, serving
+from .remote_errors import pack_error
+from .wire import make_leaves, pack_tensors, unpack_tensors
+
+if TYPE_CHECKING:
+    from fastdist.core.device import Device
+
+    from .membership import Record
+    from .metrics import CallCounts
+
+
+class Later(NamedTuple):
+    """What a function of this package returns to say that its Future is the answer."""
+
+    future: Future[Any]
+
+
+class Host(Protocol):
+    """What a request needs of the server that took it in."""
+
+    me: Record
+    counts: CallCounts
+
+    def reply(self, route: bytes, frames: Sequence[Buffer]) -> None:
+        """Send an answer."""
+
+
+class Incoming:
+    """A request, where its answer goes, and until when it is wanted.
+
+    Thread  run once, by one thread; answered by that one, or by the one that ends its Future
+    """
+
+    __slots__ = (
+        "caller",
+        "deadline",
+        "message",
+        "received_bytes",
+        "route",
+        "sent_bytes",
+        "server",
+    )
+
+    def __init__(
+        self, server: Host, route: bytes, caller: Record, message: Message, received_bytes: int
+    ) -> None:
+        self.server = server
+        self.route = route
+        self.caller = caller
+        self.message = message
+        self.received_bytes = received_bytes
+        self.sent_bytes = 0
+        timeout_ms = message.timeout_ms
+        self.deadline = time.monotonic() + timeout_ms / 1000 if timeout_ms else None
+
+    def run(self) -> None:
+        """Run the request, and answer it: now, or when its Future is done."""
+        message = self.message
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            # Its caller has given up: it would run for nobody.
+            self._has_ended()
+            return
+        request: Envelope | None = None
+        outer, serving.deadline = serving.deadline, self.deadline
+        try:
+            if message.is_bare and message.type in CALLS:
+                # Nothing that an interceptor could take off.
+                result = self._call(self._take_tensors())
+            else:
+                request = self._open()
+                result = self._handle(request)
+        except BaseException as error:  # what a user's function raises belongs to its caller
+            self._answer_error(error)
+            return
+        finally:
+            serving.deadline = outer
+        if result.__class__ is Later:
+            self._answer_later(request, result.future)
+        else:
+            self._answer(request, result)
+
+    def _take_tensors(self) -> Sequence[Any]:
+        if not self.message.tensors:
+            return ()
+        tensors, requires_grad = unpack_tensors(self.message)
+        make_leaves(tensors, requires_grad)
+        return tensors
+
+    def _call(self, tensors: Sequence[Any]) -> Any:
+        message = self.message
+        return run_function(*deserialize_call(message.body, message.encoding, tensors))
+
+    def _open(self) -> Envelope:
+        message = self.message
+        request = Envelope(message.type, self.caller.rank, [], message.metadata)
+        request.inner_type = message.inner_type
+        request.tensors, request.requires_grad = unpack_tensors(message)
+        request.tangents = list(message.tangents)
+        request.autograd = message.autograd
+        return request
+
+    def _handle(self, request: Envelope) -> Any:
+        with interceptors.request_in(request) or nullcontext():
+            make_leaves(request.tensors, request.requires_grad)
+            if request.effective_type in CALLS:
+                return self._call(request.tensors)
+            message = self.message
+            read = deserialize_call if request.effective_type in USER_WORK else deserialize
+            request.read_value = lambda: read(message.body, message.encoding, request.tensors)
+            handler = handler_of(request.effective_type)
+            if handler is None:
+                raise MessageError(
+                    f"worker {self.server.me.name!r} has nobody who answers messages of type "
+                    f"{request.effective_type:#x}"
+                )
+            result = handler(request)
+            return Later(result) if isinstance(result, Future) else result
+
+    def _answer_later(self, request: Envelope | None, future: Future[Any]) -> None:
+        if self._is_counted():
+            self.server.counts.request_became_async()
+
+        def answer(done: Future[Any]) -> None:
+            error = done.exception()
+            if error is None:
+                self._answer(request, done.value(), was_async=True)
+            else:
+                self._answer_error(error, was_async=True)
+
+        future.add_done_callback(answer)
+
+    def _answer(self, request: Envelope | None, result: Any, *, was_async: bool = False) -> None:
+        """Send what a function returned, or what a handler did."""
+        try:
+            if request is None or request.effective_type in CALLS:
+                self._send_value(request, result)
+            elif isinstance(result, ValueReply):
+                self._send_value(request, result.value)
+            elif isinstance(result, Reply):
+                self._send(request, list(result.tensors), dict(result.metadata), b"", 0)
+            elif result is None:
+                self._send(request, [], None, b"", 0)
+            else:
+                raise TypeError(
+                    f"a handler returned {result!r}; expected None, a Reply or a Future"
+                )
+        except BaseException as error:
+            self._answer_error(error, was_async=was_async)
+            return
+        self._has_ended(was_async=was_async)
+
+    def _send_value(self, request: Envelope | None, value: Any) -> None:
+        tensors: list[Any] = []
+        packing.peer = self.caller.rank
+        body, encoding = serialize(value, tensors, "the result")
+        if request is None and not tensors:
+            message, me = self.message, self.server.me
+            kind = RESPONSE_OF[message.type]
+            self._reply(
+                encode_plain(kind, message.message_id, me.rank, me.incarnation, body, encoding)
+            )
+            return
+        self._send(request or self._envelope(), tensors, None, body, encoding)
+
+    def _envelope(self) -> Envelope:
+        return Envelope(self.message.type, self.caller.rank, [])
+
+    def _send(
+        self,
+        request: Envelope,
+        tensors: list[Any],
+        metadata: dict[str, Any] | None,
+        body: bytes,
+        encoding: int,
+    ) -> None:
+        envelope = Envelope(RESPONSE_OF[request.effective_type], request.peer, tensors, metadata)
+        interceptors.response_out(envelope, request)
+        self._send_envelope(envelope, body, encoding)
+
+    def _answer_error(self, error: BaseException, *, was_async: bool = False) -> None:
+        self._send_envelope(*pack_error(error, self.server.me.name, self.caller.rank))
+        self._has_ended(was_async=was_async)
+
+    def _send_envelope(self, envelope: Envelope, body: bytes, encoding: int) -> None:
+        message_id, me = self.message.message_id, self.server.me
+        if envelope.is_plain:
+            kind = envelope.message_type
+            self._reply(encode_plain(kind, message_id, me.rank, me.incarnation, body, encoding))
+            return
+        device_map = self._device_map_back() if envelope.tensors else None
+        entries, buffers = pack_tensors(envelope.tensors, device_map)
+        answer = Message(
+            envelope.message_type,
+            message_id,
+            source=me.rank,
+            incarnation=me.incarnation,
+            body=body,
+            encoding=encoding,
+            tensors=entries,
+            buffers=buffers,
+            inner_type=envelope.inner_type,
+            metadata=envelope.metadata or None,
+            tangents=envelope.tangents,
+            autograd=envelope.autograd,
+        )
+        self._reply(answer.encode())
+
+    def _reply(self, frames: Sequence[Buffer]) -> None:
+        self.sent_bytes = sum(map(len, frames))
+        self.server.reply(self.route, frames)
+
+    def _device_map_back(self) -> dict[Device, Device] | None:
+        # A result goes back the way the arguments came.
+        if not self.caller.device_maps:
+            return None
+        forward = self.caller.device_map_to(self.server.me.name)
+        return {theirs: mine for mine, theirs in forward.items()}
+
+    def _is_counted(self) -> bool:
+        return (self.message.inner_type or self.message.type) not in NOT_COUNTED
+
+    def _has_ended(self, *, was_async: bool = False) -> None:
+        if self._is_counted():
+            self.server.counts.request_answered(
+                self.received_bytes, self.sent_bytes, was_async=was_async
+            )
+
+
+def run_function(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """Run what a user wrote; return its value, or Later the Future of an async function.
+
+    Raises  whatever it raises; TypeError for an async function that returned no Future
+    """
+    result = function(*args, **kwargs)
+    if not hasattr(function, "_wrapped_async_rpc_function"):
+        return result
+    if not isinstance(result, Future):
+        raise TypeError(
+            "Functions decorated with @rpc.functions.async_execution must return a "
+            f"fastdist.futures.Future object, but got {type(result).__name__}"
+        )
+    return Later(result)
