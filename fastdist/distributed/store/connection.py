@@ -7,7 +7,12 @@ import time
 
 import zmq
 
-from fastdist.core.errors import AuthenticationError, StoreError, StoreTimeoutError
+from fastdist.core.errors import (
+    AuthenticationError,
+    MessageError,
+    StoreError,
+    StoreTimeoutError,
+)
 from fastdist.distributed.sockets import (
     Doorbell,
     Security,
@@ -127,7 +132,8 @@ class Connection:
             if reply.request_id == request_id:
                 return reply
             if reply.request_id == 0 and reply.status is Status.REFUSED:
-                raise StoreError(f"the store at {self.endpoint}: {reply.frames[0].decode()}")
+                told = b" ".join(reply.frames).decode(errors="replace")
+                raise StoreError(f"the store at {self.endpoint}: {told}")
 
     def send(self, op: Op, arguments: list[bytes], timeout_s: float) -> int:
         """Send one request and return its id."""
@@ -149,18 +155,26 @@ class Connection:
             waiter.add(self._events.socket)
         while True:
             if has_message(self._socket):
-                return unpack_reply(self._socket.recv_multipart())
+                return self._take()
             while self._events is not None and (event := self._events.try_receive()):
                 if event.kind == monitor.DISCONNECTED:
                     # The last answer may have come between the two questions.
                     if has_message(self._socket):
-                        return unpack_reply(self._socket.recv_multipart())
+                        return self._take()
                     raise StoreError(self._lost())
             ready = waiter.wait(deadline)
             if self._closing in ready:
                 raise StoreError(f"the store at {self.endpoint} was closed here")
             if not ready:
                 return None
+
+    def _take(self) -> Reply:
+        try:
+            return unpack_reply(self._socket.recv_multipart())
+        except MessageError as error:
+            raise StoreError(
+                f"the store at {self.endpoint} answered with rubbish: {error}"
+            ) from error
 
     def fileno(self) -> int:
         """Return the edge-triggered descriptor. See Note [ZMQ_FD is edge triggered]."""

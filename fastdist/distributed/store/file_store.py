@@ -189,8 +189,15 @@ class FileStore(LocalStore):
             body = os.pread(self._file, length, self._position + _HEADER.size)
             if len(body) < length or zlib.crc32(body) != checksum:
                 return
+            try:
+                self._apply(body)
+            except (struct.error, ValueError, IndexError, AuthenticationError) as error:
+                # Its sum is right, so it was written so: by another program, or another version.
+                raise StoreError(
+                    f"{self!r}: what is at byte {self._position} is no record of a fastdist store; "
+                    "give a new file"
+                ) from error
             self._position += _HEADER.size + length
-            self._apply(body)
 
     def _apply(self, body: bytes) -> None:
         kind, arguments = _unpack_record(body)
@@ -198,6 +205,8 @@ class FileStore(LocalStore):
             self._file_secret = JobSecret.parse(arguments[0].decode(), repr(self))
         elif kind == _CLOSED:
             self._closed_count += 1
+        elif kind not in MUTATIONS:
+            raise ValueError(f"op {kind} changes nothing")
         else:
             foreign = Request(Op(kind), arguments, None, math.inf)
             self._deliver(self._state.submit(foreign, time.monotonic()))

@@ -111,7 +111,8 @@ class LocalWatch(Watch):
     def put(self, frames: list[bytes]) -> None:
         """Take note of one change; the store's condition is held."""
         key, is_there, value = frames
-        self._changes.append(Change(key.decode(), value if is_there == b"1" else None))
+        name = key.decode(errors="replace")
+        self._changes.append(Change(name, value if is_there == b"1" else None))
         self._bell.ring()
 
     def next(self, timeout: Timeout | None = None) -> Change | None:

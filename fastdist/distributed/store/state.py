@@ -11,6 +11,12 @@ from typing import ClassVar, NamedTuple
 
 from fastdist.core.errors import StoreError
 
+# What cannot travel in one frame of the house is refused before it is kept, whoever sent it.
+MAX_KEY_BYTES = 64 * 1024
+MAX_VALUE_BYTES = 32 * 1024 * 1024
+# A rank has 16 bits in the ids of messages.
+MAX_MEMBERS = 1 << 16
+
 
 class Op(IntEnum):
     """What can be asked of a store. The numbers are wire format."""
@@ -69,6 +75,9 @@ class _Group:
     values: dict[int, bytes] = field(default_factory=dict)
     parked: list[Request] = field(default_factory=list)
     error: str = ""
+
+    def is_complete(self) -> bool:
+        return len(self.values) == self.world_size
 
     def missing(self) -> list[int]:
         return [rank for rank in range(self.world_size) if rank not in self.values]
@@ -129,6 +138,8 @@ class StoreState:
         keys, values = request.arguments[::2], request.arguments[1::2]
         if len(keys) != len(values):
             raise StoreError(f"set: {len(keys)} keys and {len(values)} values")
+        for key, value in zip(keys, values):
+            require_fits(key, value)
         answers = self._answer(request, Status.OK, [])
         self._values.update(zip(keys, values))
         return answers + self._changed(keys, now)
@@ -152,7 +163,7 @@ class StoreState:
             total = int(held) + int(amount)
         except ValueError:
             raise StoreError(f"add: {show(key)} holds {held[:40]!r}, not a number") from None
-        self._values[key] = str(total).encode()
+        self._keep(key, str(total).encode())
         answers = self._answer(request, Status.OK, [self._values[key]])
         return answers + self._changed([key], now)
 
@@ -161,7 +172,7 @@ class StoreState:
         held = self._values.get(key)
         # torch's rule: an absent key is set if b"" was expected; else expected comes back.
         if held == expected or (held is None and not expected):
-            self._values[key] = desired
+            self._keep(key, desired)
             return self._answer(request, Status.OK, [desired]) + self._changed([key], now)
         return self._answer(request, Status.OK, [expected if held is None else held])
 
@@ -176,17 +187,27 @@ class StoreState:
 
     def _append(self, request: Request, now: float) -> list[Answer]:
         key, value = request.arguments
-        self._values[key] = self._values.get(key, b"") + value
+        held = self._values.get(key, b"")
+        if len(held) + len(value) > MAX_VALUE_BYTES:
+            raise StoreError(
+                f"append: {show(key)} holds {len(held)} bytes, and {len(value)} more exceed the "
+                f"{MAX_VALUE_BYTES} of a value"
+            )
+        self._keep(key, held + value)
         return self._answer(request, Status.OK, []) + self._changed([key], now)
 
     def _join(self, request: Request, now: float) -> list[Answer]:
         name, rank_text, world_text, value = request.arguments
         rank, world_size = int(rank_text), int(world_text)
-        if world_size < 1 or not -1 <= rank < world_size:
-            raise StoreError(f"join {show(name)}: rank {rank} of {world_size} does not exist")
+        if not 1 <= world_size <= MAX_MEMBERS or not -1 <= rank < world_size:
+            raise StoreError(
+                f"join {show(name)}: rank {rank} of {world_size} does not exist; a group has 1 to "
+                f"{MAX_MEMBERS} members"
+            )
+        require_fits(name, value)
         group = self._groups.setdefault(name, _Group(world_size))
-        if rank == -1 and group.missing():
-            rank = group.missing()[0]
+        if rank == -1 and not group.is_complete():
+            rank = next(rank for rank in range(world_size) if rank not in group.values)
         if not group.error:
             group.error = _disagreement(name, group, rank, world_size, value)
         if group.error:
@@ -195,7 +216,7 @@ class StoreState:
             text = group.error.encode()
             return [a for one in told for a in self._answer(one, Status.REFUSED, [text])]
         group.values[rank] = value
-        if group.missing():
+        if not group.is_complete():
             if request.owner is not None and request.deadline > now:
                 group.parked.append(request)
             return self._set_deadline(request, now)
@@ -276,6 +297,10 @@ class StoreState:
             return [str(rank).encode() for rank in self._groups[request.arguments[0]].missing()]
         return [key for key in request.arguments if key not in self._values]
 
+    def _keep(self, key: bytes, value: bytes) -> None:
+        require_fits(key, value)
+        self._values[key] = value
+
     def _answer(self, request: Request, status: Status, frames: list[bytes]) -> list[Answer]:
         request.is_answered = True
         return [] if request.owner is None else [Answer(request.owner, status, frames)]
@@ -299,6 +324,16 @@ def _disagreement(name: bytes, group: _Group, rank: int, world_size: int, value:
     return ""
 
 
+def require_fits(key: bytes, value: bytes) -> None:
+    """Raise StoreError for a key or a value that is longer than a store keeps."""
+    if len(key) > MAX_KEY_BYTES:
+        raise StoreError(f"key of {len(key)} bytes; a store takes at most {MAX_KEY_BYTES}")
+    if len(value) > MAX_VALUE_BYTES:
+        raise StoreError(
+            f"value of {len(value)} bytes; a store takes at most {MAX_VALUE_BYTES}: send it by rpc"
+        )
+
+
 def show(key: bytes) -> str:
-    """Return a key as people wrote it."""
-    return repr(key.decode(errors="replace"))
+    """Return a key as people wrote it, no more than a line of it."""
+    return repr(key[:200].decode(errors="replace"))

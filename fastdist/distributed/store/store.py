@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -13,11 +14,13 @@ from typing import NamedTuple, Self
 from fastdist.core.errors import StoreError, StoreTimeoutError
 from fastdist.distributed.sockets import JobSecret
 
-from .state import Op, Status
+from .state import Op, Status, require_fits
 from .waiting_line import WaitingLine, name_ranks, speaks_for_node
-from .wire import MAX_VALUE_BYTES
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)
+
+_NUMBERS = (Op.ADD, Op.NUM_KEYS)
+_NUM_FRAMES = dict.fromkeys((*_NUMBERS, Op.CHECK, Op.COMPARE_SET, Op.DELETE), 1)
 
 # Seconds are as good as a timedelta wherever a timeout is given.
 Timeout = timedelta | float
@@ -218,6 +221,7 @@ def require_ok(
 ) -> list[bytes]:
     """Return the frames of a good answer, and raise what a bad one means."""
     if status is Status.OK:
+        _require_answers(store, op, arguments, frames)
         return frames
     if status is Status.REFUSED:
         raise StoreError(f"{store}: {b''.join(frames).decode(errors='replace')}")
@@ -231,6 +235,22 @@ def require_ok(
         f"{waited_s:g} s: {shown}; raise the timeout or look for who should have set them",
         names,
     )
+
+
+def _require_answers(store: str, op: Op, arguments: list[bytes], frames: list[bytes]) -> None:
+    """Raise StoreError unless frames are what op is answered with."""
+    expected = _NUM_FRAMES.get(op, 0)
+    if op is Op.GET:
+        expected = len(arguments)
+    elif op is Op.JOIN:
+        expected = int(arguments[2])
+    if len(frames) != expected or (
+        op in _NUMBERS and not re.fullmatch(rb"-?\d{1,4000}", frames[0])
+    ):
+        raise StoreError(
+            f"{store} answered {op.name.lower()} with {len(frames)} frames of something else: it "
+            "is of another version, or no store of ours"
+        )
 
 
 def _not_all_came(
@@ -263,7 +283,9 @@ def key_bytes(key: str) -> bytes:
     """Return a key as it is stored."""
     if not isinstance(key, str):
         raise StoreError(f"key is {key!r}; expected text")
-    return key.encode()
+    encoded = key.encode()
+    require_fits(encoded, b"")
+    return encoded
 
 
 def value_bytes(value: str | bytes) -> bytes:
@@ -272,8 +294,6 @@ def value_bytes(value: str | bytes) -> bytes:
         value = value.encode()
     elif not isinstance(value, (bytes, bytearray, memoryview)):
         raise StoreError(f"value is {value!r}; expected text or bytes")
-    if len(value) > MAX_VALUE_BYTES:
-        raise StoreError(
-            f"value of {len(value)} bytes; a store takes at most {MAX_VALUE_BYTES}: send it by rpc"
-        )
-    return bytes(value)
+    kept = bytes(value)
+    require_fits(b"", kept)
+    return kept

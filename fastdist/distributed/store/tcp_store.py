@@ -282,8 +282,10 @@ class _ServedWatch(Watch):
             if reply is None:
                 return None
             # After the answer to WATCH itself only changes come this way.
+            if len(reply.frames) != 3:
+                raise StoreError(f"{self._store!r} told of a change in {len(reply.frames)} frames")
             key, is_there, value = reply.frames
-            return Change(key.decode(), value if is_there == b"1" else None)
+            return Change(key.decode(errors="replace"), value if is_there == b"1" else None)
 
     def fileno(self) -> int | None:
         return None if self._connection is None else self._connection.fileno()

@@ -8,12 +8,10 @@ from typing import NamedTuple
 
 from fastdist.core.errors import MessageError
 
-from .state import Op, Status
+from .state import MAX_MEMBERS, Op, Status
 
 VERSION = 1
-# A key or value that could not travel in one frame of the house is refused before it is sent.
-MAX_VALUE_BYTES = 32 * 1024 * 1024
-_MAX_FRAMES = 65_536
+_MAX_FRAMES = MAX_MEMBERS
 
 # version, op, request id, timeout in ms (negative: none)
 _REQUEST = struct.Struct("<BBQq")
