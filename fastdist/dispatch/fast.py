@@ -27,6 +27,8 @@ from .op import PLAIN, Op
 if TYPE_CHECKING:
     from .pointwise import PointwiseOp
 
+new = object.__new__
+
 
 def concerns_nobody(input: Tensor, other: Tensor) -> bool:
     """Return whether what makes modes special, an open forward level, is nothing to these two."""
@@ -40,13 +42,13 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
     general_path = op.general
     small, large = loop.small, loop.run_large
     Tiny: Any = None
-    General: Any = None
     Plain: Any = None
+    Spread: Any = None
     if not op.differentiable:
         return _comparison(op, small)
 
     def fast(input, other):  # type: ignore[no-untyped-def]
-        nonlocal Tiny, General, Plain
+        nonlocal Tiny, Plain, Spread
         if other.__class__ in NUMBERS and input.__class__ in PLAIN:
             other = constant(other, input)
         if (
@@ -60,7 +62,7 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
             if a_layout is not b_layout:
                 layout = a_layout.plans.get(b_layout)
             if layout is not None and layout.plain:
-                out = Tensor()
+                out = new(Tensor)
                 if layout.tiny:
                     out.array = small(input.array, other.array)
                 else:
@@ -74,15 +76,14 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
                     out.edge = None
                     return out
                 if Tiny is None:
-                    Tiny, General, Plain = op.nodes
-                # Gradients of an operand that was broadcast must be summed: the general Node's
-                # work.
+                    Tiny, _, Plain, Spread = op.nodes
                 if a_layout is b_layout or (
                     (a is None or a_layout is layout) and (b is None or b_layout is layout)
                 ):
                     node = Tiny() if layout.tiny else Plain()
                 else:
-                    node = General()
+                    # The gradient of an operand that was broadcast must be summed.
+                    node = Spread()
                 out.edge = node
                 node.seq = next_seq()
                 node.edges = (a, b)
@@ -125,7 +126,7 @@ def _comparison(
                     from ..core.dtypes import bool_
 
                     plan = layout.plans.remember(gives_bool, layout.with_dtype(bool_))
-                out = Tensor()
+                out = new(Tensor)
                 out.array = kernel(input.array, other.array)
                 out.layout = plan
                 out.edge = out.extra = out.storage = None
@@ -150,7 +151,7 @@ def unary(op: PointwiseOp, loop: PointwiseKernel) -> Callable[..., Any]:
         if input.__class__ in PLAIN and (not modes.special or concerns_nobody(input, input)):
             layout = input.layout
             if layout.plain:
-                out = Tensor()
+                out = new(Tensor)
                 if layout.tiny:
                     out.array = small(input.array)
                 else:
@@ -163,7 +164,7 @@ def unary(op: PointwiseOp, loop: PointwiseKernel) -> Callable[..., Any]:
                     out.edge = None
                     return out
                 if Tiny is None:
-                    Tiny, _, Plain = op.nodes
+                    Tiny, _, Plain, _ = op.nodes
                 out.edge = node = Tiny() if layout.tiny else Plain()
                 node.seq = next_seq()
                 node.edges = (edge,)
@@ -189,7 +190,7 @@ def _test(op: PointwiseOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
                     from ..core.dtypes import bool_
 
                     plan = layout.plans.remember(True, layout.with_dtype(bool_))
-                out = Tensor()
+                out = new(Tensor)
                 out.array = kernel(input.array)
                 out.layout = plan
                 out.edge = out.extra = out.storage = None

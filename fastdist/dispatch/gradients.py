@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backends.backend import backend_of
 from ..core.scalar import Body, Name
+from ..kernels.cpu.short import TERMS, ones
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 from .broadcast import sum_array_to
@@ -47,6 +48,19 @@ def plain_gradient(loop: Callable[..., None], operands: Sequence[Any], layout: L
     found = np.empty(layout.shape, layout.dtype.numpy)
     loop(operands, found)
     return found
+
+
+def gathered(array: Any, target: Layout) -> Any:
+    """Return a CPU gradient summed over the axes along which an operand of layout target was
+    repeated.
+    """
+    shape = array.shape
+    if shape == target.shape:
+        return array
+    if len(shape) == 2 and shape[1:] == target.shape and 0 < shape[0] <= TERMS:
+        # The commonest: the bias of a layer. A third of np.add.reduce's time.
+        return ones(shape[0], array.dtype).dot(array)
+    return sum_array_to(array, target)
 
 
 def cast_array(array: Any, layout: Layout, target: Layout) -> Any:

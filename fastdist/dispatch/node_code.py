@@ -1,11 +1,11 @@
 """Writes the Node classes of pointwise ops: what to save, and how a gradient passes.
 
-Three classes an op, of one name. The tiny one is for results and operands of one tiny layout: its
+Four classes an op, of one name. The tiny one is for results and operands of one tiny layout: its
 gradients are one NumPy call each. The plain one is the same for larger ones, with compiled loops.
-The general one may have broadcast, promoted or left the CPU, and undoes that. All are written out
-as source, because an unrolled `save` and `apply` cost half of a loop over names. Classes are made
-at an op's first recorded call: writing all of them at import would take longer than importing
-NumPy.
+The spread one is for either size where an operand was broadcast. The general one may also have
+promoted or left the CPU, and undoes that. All are written out as source, because an unrolled `save`
+and `apply` cost half of a loop over names. Classes are made at an op's first recorded call: writing
+all of them at import would take longer than importing NumPy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from ..graph.node import Node, raise_changed, raise_released
 from ..kernels.cpu.pointwise import PointwiseKernel
 from ..tensor.storage import Storage, storage_of
 from ..tensor.tensor import Tensor, wrap
-from .gradients import gradient_array, in_used_order, plain_gradient, reduce_recorded
+from .gradients import (
+    gathered,
+    gradient_array,
+    in_used_order,
+    plain_gradient,
+    reduce_recorded,
+)
 
 
 class Recordable(Protocol):
@@ -123,9 +129,9 @@ class SavedView:
 
 
 def node_classes(op: Recordable) -> tuple[type[PointwiseNode], ...]:
-    """Return the tiny, the general and the plain Node class of op."""
+    """Return the tiny, the general, the plain and the spread Node class of op."""
     writer = _Writer(op)
-    return tuple([writer.write(kind) for kind in ("tiny", "general", "plain")])
+    return tuple([writer.write(kind) for kind in ("tiny", "general", "plain", "spread")])
 
 
 class _Writer:
@@ -146,7 +152,7 @@ class _Writer:
         op = self.op
         slots = [*self.saved, *(f"{name}_version" for name in self.saved), *self.numbers]
         slots += ["out"] if self.saves_out else []
-        slots += ["layouts"] if kind == "general" else []
+        slots += ["layouts"] if kind in ("general", "spread") else []
         source = (
             f"class {op.node_name}(PointwiseNode):\n    __slots__ = {tuple(slots)!r}\n"
             f"{self._save(kind)}{self._apply(kind)}{self._saved_tensors()}{self._release()}"
@@ -161,6 +167,7 @@ class _Writer:
             "unpack_output": unpack_output,
             "gradient_array": gradient_array,
             "plain_gradient": plain_gradient,
+            "gathered": gathered,
         }
         for i, body in enumerate(op.gradient_bodies):
             if body is not None:
@@ -203,7 +210,7 @@ class _Writer:
                 "            self.out = (out.array, s, s.version, out.extra)\n"
                 "        else: self.out = None\n"
             )
-        if kind == "general":
+        if kind in ("general", "spread"):
             layouts = "".join(f"{name}.layout, " for name in op.tensors)
             lines.append(f"        self.layouts = ({layouts})\n")
         return "".join(lines)
@@ -248,8 +255,15 @@ class _Writer:
             value = "g"
         elif kind == "tiny":
             value = f"G{i}({operands})"
-        else:
+        elif kind == "plain":
             value = f"plain_gradient(L{i}, ({operands}), self.layout)"
+        else:
+            value = (
+                f"(G{i}({operands}) if self.layout.tiny else "
+                f"plain_gradient(L{i}, ({operands}), self.layout))"
+            )
+        if kind == "spread":
+            value = f"gathered({value}, self.layouts[{i}])"
         return value if len(op.tensors) == 1 else f"{value} if e{i} is not None else None"
 
     def _saved_tensors(self) -> str:

@@ -81,7 +81,7 @@ def _public_function(op: Op) -> Callable[..., Any]:
     call.
     """
     names: dict[str, Any] = {"_op": op, "_general": _checked_general(op)}
-    names |= {"_absent": _ABSENT, "_one": _one_of_two, "_missing": _refuse_missing}
+    names |= {"_absent": ABSENT, "_one": _one_of_two, "_missing": _refuse_missing}
     aliased = [p.name for p in op.parameters if p.name in NUMPY_NAMES]
     parts, starred = [], False
     required: list[str] = []
@@ -130,7 +130,7 @@ def _public_function(op: Op) -> Callable[..., Any]:
     return public
 
 
-_ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>", "__slots__": ()})()
+ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>", "__slots__": ()})()
 
 
 def _one_of_two(value: Any, other: Any, default: Any, name: str, alias: str, op: Op) -> Any:
@@ -144,7 +144,7 @@ def _one_of_two(value: Any, other: Any, default: Any, name: str, alias: str, op:
 
 
 def _refuse_missing(op: Op, names: list[str], values: tuple[Any, ...]) -> None:
-    missing = [repr(name) for name, value in zip(names, values, strict=True) if value is _ABSENT]
+    missing = [repr(name) for name, value in zip(names, values, strict=True) if value is ABSENT]
     plural = "s" if len(missing) > 1 else ""
     raise TypeError(
         f"{op.name}() missing {len(missing)} required positional argument{plural}: "
@@ -162,14 +162,14 @@ def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
     return dress(public, op)
 
 
-def recoded(function: Any, source: str, op: Op) -> None:
+def recoded(function: Any, source: str, name: str) -> None:
     """Give a function that `define` made other code, with the signature it has: whoever holds it
     runs that from now on.
     """
     names = dict(function.__globals__)
     exec(_compiled(source), names)
     code: CodeType = names["public"].__code__
-    function.__code__ = code.replace(co_name=op.name, co_qualname=op.name)
+    function.__code__ = code.replace(co_name=name, co_qualname=name)
 
 
 @functools.cache

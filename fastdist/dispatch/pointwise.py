@@ -115,7 +115,7 @@ class PointwiseOp(Op):
 
     @property
     def nodes(self) -> tuple[Any, ...]:
-        """The tiny, the general and the plain Node class."""
+        """The tiny, the general, the plain and the spread Node class."""
         if self._nodes is None:
             from .node_code import node_classes
 

@@ -3,44 +3,25 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..backends.backend import backend_of
-from ..core.dtypes import DType
 from ..graph.accumulate_grad import extra_of
 from ..graph.anomaly import note_forward
 from ..graph.forward_streams import note_stream
 from ..graph.modes import modes, set_grad_mode, tls
-from ..graph.node import Node, next_sequence_number
-from ..tensor.layout import Shape
+from ..graph.node import next_sequence_number
 from ..tensor.tensor import Tensor, layout_of, wrap
-from .gradients import as_array, cast_array, reduce_recorded
-from .node_code import unpack_input, unpack_output
+from .gradients import as_array
 from .op import Op, common_device, register
 from .output import write_out
 from .pointwise import _operand, empty_like_operands, refused
+from .quick import quicken
+from .structured_node import StructuredNode, node_class
 from .tangents import below, levels_of, set_tangent, tangent_of
-
-
-class Plan(NamedTuple):
-    """What a structured op will do: the result's shape and dtype, and the numbers that the kernel
-    takes.
-
-    `compute` is the dtype to which tensors are cast first (None: each stays as it is); `seen_as` is
-    the shape under which the caller sees the kernel's output (keepdim), `kernel` names another
-    kernel than the op's; `others` are the results of `extra_outputs`, filled in for the derivatives
-    that ask for the plan.
-    """
-
-    shape: Shape
-    dtype: DType
-    numbers: tuple[Any, ...] = ()
-    compute: DType | None = None
-    kernel: str | None = None
-    seen_as: Shape | None = None
-    extra_outputs: tuple[tuple[Shape, DType], ...] = ()
-    others: tuple[Tensor, ...] = ()
+from .way import Plan, Way, layouts_of, may_be_kept, shorten
 
 
 class StructuredOp(Op):
@@ -48,10 +29,10 @@ class StructuredOp(Op):
     derivatives with ops.
 
     `@op.vjp("input")` decorates the function of (g, ...) that gives the gradient of that input; it
-    names what it needs of: out, the inputs, the attributes, `<input>_layout`, `plan`. What no vjp
-    names is not saved. `@op.jvp` takes `<input>_t` for the tangents (None where there is none);
-    `linear=True` means that the op of the tangent is the jvp. With `keeps_order` the result walks
-    memory as the input does; all others are in C order.
+    names what it needs of: out, `others` (results after the first), the inputs, the attributes,
+    `<input>_layout`, `plan`. What no vjp names is not saved. `@op.jvp` takes `<input>_t` for the
+    tangents (None where there is none); `linear=True` means that the op of the tangent is the jvp.
+    With `keeps_order` the result walks memory as the input does; all others are in C order.
     """
 
     kind = "structured"
@@ -70,11 +51,19 @@ class StructuredOp(Op):
         self.kernel = kernel
         self.linear = linear
         self.has_out = has_out
+        self.by_type = tuple(
+            [
+                _ANY_NUMBER.fullmatch(str(p.annotation)) is None
+                for p in self.parameters
+                if p.name in self.attributes
+            ]
+        )
         self._plan: Callable[..., Plan] | None = None
         self._vjps: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
         self._jvp: Callable[..., Any] | None = None
         self._jvp_needs: tuple[str, ...] = ()
         self._node: type[StructuredNode] | None = None
+        self._is_quick = False
 
     def plan(self, function: Callable[..., Plan]) -> Callable[..., Plan]:
         """Register the shape and dtype rule, a function of (inputs..., attributes...)."""
@@ -101,16 +90,15 @@ class StructuredOp(Op):
         return function
 
     @property
+    def vjps(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
+        """Input -> (its vjp, the names of what that takes)."""
+        return self._vjps
+
+    @property
     def node_class(self) -> type[StructuredNode]:
         """The Node class that records this op, made at its first recorded call."""
         if self._node is None:
-            name = f"{self.name.title().replace('_', '')}Backward0"
-            # type() as a statement: the class differs from its base only in name and op.
-            made: Any = type(
-                name, (StructuredNode,), {"__slots__": (), "__module__": "fastdist.graph"}
-            )
-            made.op, made.fresh = self, self.fresh
-            self._node = made
+            self._node = node_class(self)
         return self._node
 
     def general(
@@ -120,38 +108,60 @@ class StructuredOp(Op):
         operands = tuple([None if o is None else _operand(o) for o in operands])
         if refused(operands) or not any(isinstance(o, Tensor) for o in operands):
             return NotImplemented
-        plan = self._plan_for(operands, attributes)
-        results = self._run(operands, plan)
-        if len(results) > 1:
-            plan = plan._replace(others=results[1:])
+        way = self._way(operands, attributes)
+        results = self._run(operands, way)
         if out is not None:
             return write_out(self, out, results[0], operands)
         special = modes.special and bool(levels_of(operands))
         if special:
             extra_of(results[0])  # a Node that saves its output finds the tangents there
-        self.record(results[0], operands, attributes, plan)
+        self.record(results[0], operands, way, results[1:])
         if special:
-            self.carry_tangents(results[0], operands, attributes, plan)
+            self.carry_tangents(results[0], operands, way, results[1:])
         return results[0] if len(results) == 1 else results
 
-    def _plan_for(self, operands: Sequence[Any], attributes: tuple[Any, ...]) -> Plan:
-        """Return the plan, found before for this layout and attributes if there is one input."""
-        assert self._plan is not None, f"{self.name} has no plan"
-        types = tuple(map(type, attributes))
-        if len(operands) != 1 or not _PLAIN_ATTRIBUTES.issuperset(types):
-            return self._plan(*operands, *attributes)
+    def _way(self, operands: Sequence[Any], attributes: tuple[Any, ...]) -> Way:
+        """Return how to run, found before for these layouts and attributes if there is one."""
+        if not may_be_kept(operands, attributes):
+            return self._new_way(operands, attributes)
         plans = operands[0].layout.plans
-        # The types count as well: True, 1 and 1.0 are equal, but an axis may not be True.
-        key = (self, attributes, types)
+        key = self.key(layouts_of(operands), attributes)
         try:
-            plan: Plan | None = plans.get(key)
+            way: Way | None = plans.get(key)
         except TypeError:  # a tuple of what cannot be a key
-            return self._plan(*operands, *attributes)
-        if plan is None:
-            plan = plans.remember(key, self._plan(*operands, *attributes))
-        return plan
+            return self._new_way(operands, attributes)
+        if way is None:
+            way = self._new_way(operands, attributes)
+            shorten(way, self.kernel, keeps_order=self.keeps_order)
+            plans.remember(key, way)
+            if way.run is not None and self.written is not None and not self._is_quick:
+                self._is_quick = True
+                quicken(self, way)
+        return way
 
-    def _run(self, operands: Sequence[Any], plan: Plan) -> tuple[Tensor, ...]:
+    def key(self, layouts: Sequence[Any], attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return what a Way is found by: op, layouts but the first, attributes and the types of
+        those where 1, 1.0 and True are not the same.
+        """
+        parts: list[Any] = [self, *layouts[1:]]
+        for value, by_type in zip(attributes, self.by_type, strict=True):
+            parts += [value, value.__class__] if by_type else [value]
+        return tuple(parts)
+
+    def _new_way(self, operands: Sequence[Any], attributes: tuple[Any, ...]) -> Way:
+        assert self._plan is not None, f"{self.name} has no plan"
+        plan = self._plan(*operands, *attributes)
+        return Way(attributes, layouts_of(operands), plan)
+
+    def _run(self, operands: Sequence[Any], way: Way) -> tuple[Tensor, ...]:
+        plan = way.plan
+        assert plan is not None
+        if way.run is not None:
+            found = way.run(*[None if o is None else o.array for o in operands])
+            if not way.more:
+                found = (found,)
+            layouts: Any = (way.layout, *way.more)
+            return tuple([wrap(a, layout) for a, layout in zip(found, layouts, strict=True)])
         device = common_device(self, tuple(operands))
         backend = backend_of(device.type)
         index = device.index
@@ -182,7 +192,7 @@ class StructuredOp(Op):
         return tuple([wrap(array, layout_of(array, device)) for array in outs])
 
     def record(
-        self, result: Tensor, operands: Sequence[Any], attributes: tuple[Any, ...], plan: Any
+        self, result: Tensor, operands: Sequence[Any], way: Way, others: Sequence[Tensor] = ()
     ) -> None:
         """Give result an edge if a gradient may flow through it."""
         if (
@@ -209,11 +219,11 @@ class StructuredOp(Op):
         node.edges = edges
         node.hooks = None
         node.layout = result.layout
-        node.save(operands, attributes, plan, result)
+        node.save(way, *operands, result, others)
         result.edge = node
 
     def carry_tangents(
-        self, result: Tensor, operands: Sequence[Any], attributes: tuple[Any, ...], plan: Any
+        self, result: Tensor, operands: Sequence[Any], way: Way, others: Sequence[Tensor] = ()
     ) -> None:
         """Give result the tangents that follow from those of the operands, level by level."""
         if not result.layout.dtype.is_floating_point:
@@ -223,7 +233,7 @@ class StructuredOp(Op):
             inputs = [below(operand, level) for operand in operands]
             set_tangent(
                 result,
-                self.tangent(inputs, tangents, attributes, plan, below(result, level)),
+                self.tangent(inputs, tangents, way, below(result, level), others),
                 level,
             )
 
@@ -231,11 +241,12 @@ class StructuredOp(Op):
         self,
         inputs: Sequence[Any],
         tangents: Sequence[Any],
-        attributes: tuple[Any, ...],
-        plan: Any,
+        way: Way,
         out: Tensor,
+        others: Sequence[Tensor],
     ) -> Tensor | None:
         """Return the tangent of out."""
+        attributes = way.attributes
         if self.linear:
             if tangents[0] is None:
                 return None
@@ -258,104 +269,14 @@ class StructuredOp(Op):
                 if i is not None
             }
         )
-        known.update(out=out, plan=plan)
+        known.update(out=out, plan=way.plan, others=others)
         tangent: Tensor | None = self._jvp(**{name: known[name] for name in self._jvp_needs})
         return tangent
 
 
 _NUMBER = frozenset({int, float, bool})
-# Attributes of these types say all about a plan, and hold no memory worth freeing.
-_PLAIN_ATTRIBUTES = frozenset({int, float, bool, str, tuple, type(None), DType})
-
-
-class StructuredNode(Node):
-    """A recorded structured op; its gradients are Tensor expressions, recorded or not."""
-
-    __slots__ = ("attributes", "layouts", "out", "plan", "saved")
-    op: StructuredOp
-    layouts: tuple[Any, ...]
-    saved: Any  # name -> (tensor, version), None once released
-    fresh = False
-
-    def save(
-        self, operands: Sequence[Any], attributes: tuple[Any, ...], plan: Any, out: Tensor
-    ) -> None:
-        """Keep what the vjps of the inputs with an edge ask for."""
-        op = self.op
-        needed: set[str] = set()
-        for name, edge in zip(op.tensors, self.edges, strict=True):
-            if edge is not None:
-                needed.update(op._vjps[name][1])
-        self.layouts = tuple([getattr(o, "layout", None) for o in operands])
-        self.saved = {
-            name: (o, 0 if o.storage is None else o.storage.version)
-            for name, o in zip(op.tensors, operands, strict=True)
-            if name in needed and o is not None
-        }
-        self.attributes = attributes
-        self.plan = plan
-        self.out: Any = None
-        if "out" in needed:
-            from ..tensor.storage import storage_of
-
-            storage = storage_of(out)
-            self.out = (out.array, storage, storage.version, out.extra)
-
-    def _known(self) -> dict[str, Any]:
-        op = self.op
-        saved = self.saved
-        if saved is None:
-            from ..graph.node import raise_released
-
-            raise_released(self)
-        known: dict[str, Any] = dict(zip(op.attributes, self.attributes, strict=True))
-        for name, edge, layout in zip(op.tensors, self.edges, self.layouts, strict=True):
-            known[f"{name}_layout"] = layout
-            if name in saved:
-                tensor, version = saved[name]
-                known[name] = unpack_input(self, tensor, version, edge)
-            else:
-                known[name] = None
-        if self.out is not None:
-            known["out"] = unpack_output(self, self.out)
-        known["plan"] = self.plan
-        return known
-
-    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the gradients as Tensors; whether they record is the thread's grad mode."""
-        known = self._known()
-        known["g"] = g
-        found: list[Any] = []
-        for name, edge, layout in zip(self.op.tensors, self.edges, self.layouts, strict=True):
-            if edge is None:
-                found.append(None)
-                continue
-            function, needs = self.op._vjps[name]
-            found.append(reduce_recorded(function(**{need: known[need] for need in needs}), layout))
-        if not keep:
-            self.release()
-        return tuple(found)
-
-    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the gradients as raw arrays."""
-        found = self.apply_recorded(wrap(g, layout_of(g, self.layout.device)), keep)
-        return tuple(
-            [
-                None if t is None else _on(t, layout)
-                for t, layout in zip(found, self.layouts, strict=True)
-            ]
-        )
-
-    def release(self) -> None:
-        """Forget what was saved."""
-        if self.saved or self.out is not None:
-            self.saved = self.out = None
-
-
-def _on(tensor: Tensor, layout: Any) -> Any:
-    if tensor.layout.device is layout.device:
-        return tensor.array
-    return cast_array(tensor.array, tensor.layout, layout)
+# Attributes with these annotations mean the same whether they are 1, 1.0 or True.
+_ANY_NUMBER = re.compile(r"(bool|float|str|DType)( \| None)?")
 
 
 def structured(

@@ -14,6 +14,7 @@ from ..tensor.view_steps import Step, ViewSteps
 from .op import register
 from .structured import StructuredOp
 from .tangents import carry_view
+from .way import Way
 
 
 class ViewOp(StructuredOp):
@@ -61,7 +62,7 @@ class ViewOp(StructuredOp):
         result = wrap(array, view_layout(input.layout, array))
         result.storage = input.storage or storage_of(input)
         if input.edge is not None:
-            self.record(result, operands, attributes, None)
+            self.record(result, operands, Way(attributes, (input.layout,)))
         self._remember(input, result, attributes)
         if modes.special:
             carry_view(result, input)
@@ -120,7 +121,7 @@ def replay(tensor: Tensor, steps: Iterable[Step]) -> Tensor:
         array = op.view_array(tensor.array, tensor.layout.device, attributes)
         result = wrap(array, layout_of(array, tensor.layout.device))
         result.storage = storage_of(tensor)
-        op.record(result, (tensor,), attributes, None)
+        op.record(result, (tensor,), Way(attributes, (tensor.layout,)))
         tensor = result
     return tensor
 

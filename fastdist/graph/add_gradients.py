@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends.backend import backend_of
+from ..core.device import CPU
 from ..tensor.tensor import Tensor, layout_of, wrap
 from .modes import modes, tls
 
@@ -35,6 +36,8 @@ def copy_gradient(grad: Tensor) -> Tensor:
 def first_gradient(root: Tensor) -> Tensor:
     """Return ones like root: the gradient that a pass begins with."""
     layout = root.layout
+    if not layout.shape and layout.device is CPU:
+        return wrap(np.array(1, layout.dtype.numpy), layout)
     ones = np.ones(layout.shape, layout.dtype.numpy)
     array = backend_of(layout.device.type).from_numpy(ones, layout.device.index)
     return wrap(array, layout_of(array, layout.device))

@@ -12,6 +12,8 @@ from ..core.errors import ShapeError
 from ..dispatch.broadcast import axes_to_sum
 from ..dispatch.composite import composite
 from ..dispatch.structured import Plan, StructuredOp, structured
+from ..dispatch.way import Way
+from ..graph.modes import modes
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, layout_of, wrap
 
@@ -91,11 +93,10 @@ class MoveOp(StructuredOp):
             # already.
             array = target.from_numpy(source.to_numpy(input.array), device.index)
         result = wrap(array, layout_of(array, device))
-        self.record(result, operands, attributes, None)
-        from ..graph.modes import modes
-
+        way = Way(attributes, (input.layout,))
+        self.record(result, operands, way)
         if modes.special:
-            self.carry_tangents(result, operands, attributes, None)
+            self.carry_tangents(result, operands, way)
         return result
 
 
@@ -115,7 +116,7 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
 @composite(function=False)
 def contiguous(input: Tensor) -> Tensor:
     """Return the tensor itself if its elements lie in C order, else a copy that does."""
-    return input if input.layout.contiguous else packed.general((input,), ())
+    return input if input.layout.contiguous else packed.public(input)
 
 
 @composite(function=False)
@@ -146,10 +147,10 @@ def to(
     wanted = input.layout.device if device is None else Device(device)
     result = input
     if dtype is not None and dtype is not input.layout.dtype:
-        result = cast.general((result,), (dtype,))
+        result = cast.public(result, dtype)
     if wanted is not result.layout.device:
         result = move.general((result,), (wanted,))
-    return clone.general((result,), ()) if copy and result is input else result
+    return clone.public(result) if copy and result is input else result
 
 
 @composite(function=False)

@@ -34,7 +34,7 @@ def embedding(
             "embedding: max_norm, scale_grad_by_freq and sparse are not there"
         )
     require_index("embedding", input)
-    rows = select_slices.general((weight, input.reshape(-1)), (0,))
+    rows = select_slices.public(weight, input.reshape(-1), 0)
     found = rows.reshape((*input.layout.shape, weight.layout.shape[1]))
     if padding_idx is None:
         return found  # type: ignore[no-any-return]

@@ -83,15 +83,15 @@ def _placed(op: StructuredOp) -> None:
         return plan._replace(numbers=(axis,), extra_outputs=((plan.shape, int64),))
 
     @op.vjp("input")
-    def _(g: Any, input_layout: Layout, dim: int, keepdim: bool, plan: Plan) -> Any:
-        where = kept(plan.others[0], input_layout, dim, keepdim)
+    def _(g: Any, input_layout: Layout, dim: int, keepdim: bool, others: Any) -> Any:
+        where = kept(others[0], input_layout, dim, keepdim)
         return OPS["scatter_zeros"].public(
             kept(g, input_layout, dim, keepdim), where, input_layout.shape, dim
         )
 
     @op.jvp
-    def _(input_t: Any, dim: int, keepdim: bool, plan: Plan) -> Any:
-        where = kept(plan.others[0], input_t.layout, dim, keepdim)
+    def _(input_t: Any, dim: int, keepdim: bool, others: Any) -> Any:
+        where = kept(others[0], input_t.layout, dim, keepdim)
         found = input_t.gather(dim, where)
         return found if keepdim or not input_t.layout.shape else found.squeeze(dim)
 

@@ -57,7 +57,7 @@ def _(input: Tensor, index: Tensor, dim: int) -> Plan:
 
 @gather.vjp("input")
 def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
-    return scatter_zeros.general((g, index), (input_layout.shape, dim))
+    return scatter_zeros.public(g, index, input_layout.shape, dim)
 
 
 @structured("indexing.scatter_zeros", linear=True, has_out=False, fresh=True)
@@ -72,7 +72,7 @@ def _(input: Tensor, index: Tensor, shape: Shape, dim: int) -> Plan:
 
 @scatter_zeros.vjp("input")
 def _(g: Any, index: Tensor, dim: int) -> Any:
-    return gather.general((g, index), (dim,))
+    return gather.public(g, dim, index)
 
 
 @structured("indexing.scatter", has_out=False, fresh=True)
@@ -105,7 +105,7 @@ def _(g: Any, index: Tensor, dim: int) -> Any:
 
 @scatter_src.vjp("src")
 def _(g: Any, index: Tensor, src_layout: Layout, dim: int) -> Any:
-    found = gather.general((g, index), (dim,))
+    found = gather.public(g, dim, index)
     return _grown(found, src_layout.shape)
 
 
@@ -151,7 +151,7 @@ def _(g: Any) -> Any:
 
 @scatter_add.vjp("src")
 def _(g: Any, index: Tensor, src_layout: Layout, dim: int) -> Any:
-    return _grown(gather.general((g, index), (dim,)), src_layout.shape)
+    return _grown(gather.public(g, dim, index), src_layout.shape)
 
 
 @scatter_add.jvp
@@ -187,13 +187,13 @@ def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
     from .creation import zeros
 
     base = zeros(input_layout.shape, dtype=g.layout.dtype, device=g.layout.device)
-    return add_slices.general((base, index, g), (dim, 1))
+    return add_slices.public(base, index, g, dim, 1)
 
 
 @composite()
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> Tensor:
     """Return the slices of input at index along dim, as a copy."""
-    found = select_slices.general((input, _vector("index_select", index)), (dim,))
+    found = select_slices.public(input, _vector("index_select", index), dim)
     return given_out("index_select", out, found, (input,))
 
 
@@ -227,14 +227,14 @@ def _(g: Any) -> Any:
 
 @add_slices.vjp("source")
 def _(g: Any, index: Tensor, dim: int, alpha: float) -> Any:
-    found = select_slices.general((g, index), (dim,))
+    found = select_slices.public(g, index, dim)
     return found if alpha == 1 else found * alpha
 
 
 @add_slices.jvp
 def _(input: Any, input_t: Any, index: Tensor, source_t: Any, dim: int, alpha: float) -> Any:
     base = input.detach() * 0 if input_t is None else input_t
-    return base if source_t is None else add_slices.general((base, index, source_t), (dim, alpha))
+    return base if source_t is None else add_slices.public(base, index, source_t, dim, alpha)
 
 
 @composite(inplace=True)
@@ -242,7 +242,7 @@ def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1
 ) -> Tensor:
     """Return input with the slices of source, times alpha, added at index along dim."""
-    return add_slices.general((input, _vector("index_add", index), source), (dim, alpha))  # type: ignore[no-any-return]
+    return add_slices.public(input, _vector("index_add", index), source, dim, alpha)  # type: ignore[no-any-return]
 
 
 @composite(inplace=True)
@@ -277,12 +277,12 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     flat: Any = input.reshape(-1)
     n = input.layout.numel
     places: Any = OPS["where"].public(index < 0, index + n, index)
-    return select_slices.general((flat, places.reshape(-1)), (0,)).reshape(index.layout.shape)  # type: ignore[no-any-return]
+    return select_slices.public(flat, places.reshape(-1), 0).reshape(index.layout.shape)  # type: ignore[no-any-return]
 
 
 @composite()
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """Return input's elements at indices along dim, or of the flattened input."""
     if dim is None:
-        return gather.general((input.reshape(-1), indices.reshape(-1)), (0,))  # type: ignore[no-any-return]
-    return gather.general((input, indices), (dim,))  # type: ignore[no-any-return]
+        return gather.public(input.reshape(-1), 0, indices.reshape(-1))  # type: ignore[no-any-return]
+    return gather.public(input, dim, indices)  # type: ignore[no-any-return]

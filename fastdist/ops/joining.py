@@ -237,7 +237,7 @@ class SplitBackward0(Node):
         total: Any = None
         for part, place in zip(g, self.places, strict=True):
             if part is not None:
-                whole = OPS["place"].general((part,), (self.input_layout.shape, place))
+                whole = OPS["place"].public(part, self.input_layout.shape, place)
                 total = whole if total is None else total + whole
         return (total,)
 

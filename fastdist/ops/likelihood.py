@@ -54,15 +54,17 @@ def _(
     input_layout: Layout,
     ignore_index: int,
     reduction: int,
-    plan: Plan,
+    others: Any,
 ) -> Any:
-    attributes = (input_layout.shape, ignore_index, reduction)
-    return nll_gradient.general((g, target, weight, plan.others[0]), attributes)
+    total = others[0]
+    return nll_gradient.public(
+        g, target, weight, total, input_layout.shape, ignore_index, reduction
+    )
 
 
 @nll_kernel.jvp
 def _(input_t: Any, target: Tensor, weight: Any, ignore_index: int, reduction: int) -> Any:
-    return nll_kernel.general((input_t, target, weight), (ignore_index, reduction))[0]
+    return nll_kernel.public(input_t, target, weight, ignore_index, reduction)[0]
 
 
 @structured("loss.nll_gradient", linear=True, has_out=False, fresh=True)
@@ -93,7 +95,7 @@ def _(
 
 @nll_gradient.vjp("input")
 def _(g: Any, target: Tensor, weight: Any, ignore_index: int, reduction: int) -> Any:
-    return nll_kernel.general((g, target, weight), (ignore_index, reduction))[0]
+    return nll_kernel.public(g, target, weight, ignore_index, reduction)[0]
 
 
 def _require_target(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
@@ -133,45 +135,47 @@ def nll_loss(
     Shape   (N, C, ...), (N, ...) -> (), or (N, ...) for reduction "none"
     """
     _require_target(input, target, weight)
-    attributes = (ignore_index, reduction_code(reduction))
-    return nll_kernel.general((input, target, weight), attributes)[0]  # type: ignore[no-any-return]
+    code = reduction_code(reduction)
+    return nll_kernel.public(input, target, weight, ignore_index, code)[0]  # type: ignore[no-any-return]
 
 
 @structured("cross_entropy.rows", has_out=False, fresh=True)
 def cross_entropy_rows(input: Tensor, target: Tensor, reduction: int) -> Tensor:
-    """Return the cross entropy of rows of logits with classes, and the logarithms of softmax."""
+    """Return the cross entropy of rows of logits with classes, exp(logits) up to a factor for each
+    row, and the sums of these.
+    """
 
 
 @cross_entropy_rows.plan
 def _(input: Tensor, target: Tensor, reduction: int) -> Plan:
     layout = input.layout
     shape = () if reduction else target.layout.shape
-    extra = ((layout.shape, layout.dtype),)
+    extra = ((layout.shape, layout.dtype), (layout.shape[:1], layout.dtype))
     return Plan(shape, layout.dtype, (reduction,), extra_outputs=extra)
 
 
 @cross_entropy_rows.vjp("input")
-def _(g: Any, input: Any, target: Tensor, reduction: int, plan: Plan) -> Any:
+def _(g: Any, input: Any, target: Tensor, reduction: int, others: Any) -> Any:
     if tls.grad or modes.special:
         # Somebody will differentiate this: it must know how it hangs on the input.
         likely: Any = OPS["log_softmax"].public(input, 1)
-        attributes = (input.layout.shape, NO_CLASS, reduction)
         total = input.new_full((), float(len(target)))
-        part = nll_gradient.general((g, target, None, total), attributes)
+        shape = input.layout.shape
+        part: Any = nll_gradient.public(g, target, None, total, shape, NO_CLASS, reduction)
         return part - likely.exp() * part.sum(1, keepdim=True)
-    return cross_entropy_rows_gradient.general((g, target, plan.others[0]), (reduction,))
+    return cross_entropy_rows_gradient.public(g, target, *others, reduction)
 
 
 @cross_entropy_rows.jvp
 def _(input_t: Any, input: Any, target: Tensor, reduction: int) -> Any:
     likely: Any = OPS["log_softmax"].public(input, 1)
     tangent = input_t - (likely.exp() * input_t).sum(1, keepdim=True)
-    return nll_kernel.general((tangent, target, None), (NO_CLASS, reduction))[0]
+    return nll_kernel.public(tangent, target, None, NO_CLASS, reduction)[0]
 
 
 @structured("cross_entropy.rows_gradient", linear=True, has_out=False, fresh=True)
 def cross_entropy_rows_gradient(
-    input: Tensor, target: Tensor, likely: Tensor, reduction: int
+    input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction: int
 ) -> Tensor:
     """Return the gradient of cross_entropy_rows by its input, for the gradient `input` of its
     result; never recorded.
@@ -179,8 +183,8 @@ def cross_entropy_rows_gradient(
 
 
 @cross_entropy_rows_gradient.plan
-def _(input: Tensor, target: Tensor, likely: Tensor, reduction: int) -> Plan:
-    return Plan(likely.layout.shape, likely.layout.dtype, (reduction,))
+def _(input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction: int) -> Plan:
+    return Plan(weights.layout.shape, weights.layout.dtype, (reduction,))
 
 
 def _are_rows_of_classes(input: Tensor, target: Tensor, weight: Any, ignore_index: int) -> bool:
@@ -194,7 +198,11 @@ def _are_rows_of_classes(input: Tensor, target: Tensor, weight: Any, ignore_inde
     if not layout.numel:
         return False
     n = layout.shape[1]
-    return not 0 <= ignore_index < n and classes.min() >= 0 and bool(classes.max() < n)
+    if 0 <= ignore_index < n:
+        return False
+    # A quarter of the time of min and max, which go through Python.
+    low, high = classes.item(classes.argmin()), classes.item(classes.argmax())
+    return bool(low >= 0 and high < n)
 
 
 @composite(function=False, method=False, functional=True)
@@ -216,7 +224,7 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if label_smoothing == 0.0 and _are_rows_of_classes(input, target, weight, ignore_index):
         code = reduction_code(reduction)
-        return cross_entropy_rows.general((input, target), (code,))[0]  # type: ignore[no-any-return]
+        return cross_entropy_rows.public(input, target, code)[0]  # type: ignore[no-any-return]
     axis = 0 if len(input.layout.shape) == 1 else 1
     likely: Any = OPS["log_softmax"].public(input, axis)
     if target.layout.dtype.is_floating_point:

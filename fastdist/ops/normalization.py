@@ -34,9 +34,9 @@ def _normal(input: Any, eps: float) -> Any:
 
 
 @layer_norm_rows.vjp("input")
-def _(g: Any, input: Any, weight: Any, eps: float, plan: Plan) -> Any:
+def _(g: Any, input: Any, weight: Any, eps: float, others: Any) -> Any:
     if not tls.grad:
-        return layer_norm_gradient.general((g, input, weight, *plan.others), ())
+        return layer_norm_gradient.public(g, input, weight, *others)
     away = input - input.mean(1, True)
     scale = ((away * away).mean(1, True) + eps).rsqrt()
     return _slope(g if weight is None else g * weight, away * scale, scale)
@@ -47,11 +47,11 @@ def _slope(g: Any, normal: Any, scale: Any) -> Any:
 
 
 @layer_norm_rows.vjp("weight")
-def _(g: Any, input: Any, eps: float, plan: Plan) -> Any:
+def _(g: Any, input: Any, eps: float, others: Any) -> Any:
     if tls.grad:
         return (g * _normal(input, eps)).sum(0)
-    mean, scale = plan.others
-    return (g * ((input - mean) * scale)).sum(0)
+    mean, deviation = others
+    return (g * ((input - mean) / deviation)).sum(0)
 
 
 @layer_norm_rows.vjp("bias")
@@ -78,13 +78,13 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: fl
 
 @structured("normalization.layer_norm_gradient", has_out=False, fresh=True)
 def layer_norm_gradient(
-    g: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, rstd: Tensor
+    g: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, deviation: Tensor
 ) -> Tensor:
     """Return the gradient of layer_norm_rows by its input; not differentiable itself."""
 
 
 @layer_norm_gradient.plan
-def _(g: Tensor, input: Tensor, weight: Any, mean: Tensor, rstd: Tensor) -> Plan:
+def _(g: Tensor, input: Tensor, weight: Any, mean: Tensor, deviation: Tensor) -> Plan:
     return Plan(input.layout.shape, input.layout.dtype)
 
 
@@ -114,7 +114,7 @@ def layer_norm(
     n = count_elements(last)
     rows = count_elements(shape[: len(shape) - len(last)])
     if len(shape) == 2 and len(last) == 1:
-        return layer_norm_rows.general((input, weight, bias), (eps,))[0]  # type: ignore[no-any-return]
+        return layer_norm_rows.public(input, weight, bias, eps)[0]  # type: ignore[no-any-return]
     flat = [None if one is None else one.reshape(n) for one in (weight, bias)]
     matrix = input.reshape(rows, n)
-    return layer_norm_rows.general((matrix, *flat), (eps,))[0].reshape(shape)  # type: ignore[no-any-return]
+    return layer_norm_rows.public(matrix, *flat, eps)[0].reshape(shape)  # type: ignore[no-any-return]

@@ -49,12 +49,12 @@ def _picking(op: StructuredOp) -> None:
     """Give sort_along or topk_along its derivatives: values come from where indices say."""
 
     @op.vjp("input")
-    def _(g: Any, input_layout: Layout, dim: int, plan: Plan) -> Any:
-        return OPS["scatter_zeros"].general((g, plan.others[0]), (input_layout.shape, dim))
+    def _(g: Any, input_layout: Layout, dim: int, others: Any) -> Any:
+        return OPS["scatter_zeros"].public(g, others[0], input_layout.shape, dim)
 
     @op.jvp
-    def _(input_t: Any, dim: int, plan: Plan) -> Any:
-        return input_t.gather(dim, plan.others[0])
+    def _(input_t: Any, dim: int, others: Any) -> Any:
+        return input_t.gather(dim, others[0])
 
 
 _picking(sort_along)
@@ -66,19 +66,19 @@ def sort(
     input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False
 ) -> ValuesAndIndices:
     """Return (values, indices) in order along dim; NaN is the largest, equals keep their order."""
-    return ValuesAndIndices(*sort_along.general((input,), (dim, descending)))
+    return ValuesAndIndices(*sort_along.public(input, dim, descending))
 
 
 @composite()
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """Return the places that put input in order along dim."""
-    return sort_along.general((input,), (dim, descending))[1]  # type: ignore[no-any-return]
+    return sort_along.public(input, dim, descending)[1]  # type: ignore[no-any-return]
 
 
 @composite()
 def msort(input: Tensor) -> Tensor:
     """Return input in order along its first axis."""
-    return sort_along.general((input,), (0, False))[0]  # type: ignore[no-any-return]
+    return sort_along.public(input, 0, False)[0]  # type: ignore[no-any-return]
 
 
 @composite()
@@ -86,7 +86,7 @@ def topk(
     input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> ValuesAndIndices:
     """Return (values, indices) of the k largest (or smallest) along dim, in order."""
-    return ValuesAndIndices(*topk_along.general((input,), (k, dim, largest)))
+    return ValuesAndIndices(*topk_along.public(input, k, dim, largest))
 
 
 @composite()

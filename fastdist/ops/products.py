@@ -212,7 +212,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         product = _product(input, weight.t())
         return product if bias is None else product + bias  # type: ignore[no-any-return]
     if len(shape) == 2:
-        return linear_kernel.general((input, weight, bias), ())  # type: ignore[no-any-return]
+        return linear_kernel.public(input, weight, bias)  # type: ignore[no-any-return]
     matrix = _matrix(input)
-    found = linear_kernel.general((matrix, weight, bias), ())
+    found = linear_kernel.public(matrix, weight, bias)
     return found.reshape((*shape[:-1], weight.layout.shape[0]))  # type: ignore[no-any-return]

@@ -36,7 +36,7 @@ def _(input: Tensor, dims: Any) -> Plan:
 
 @flip.vjp("input")
 def _(g: Any, dims: Any) -> Any:
-    return flip.general((g,), (dims,))
+    return flip.public(g, *dims)
 
 
 @structured("copying.roll", linear=True, has_out=False, fresh=True)
@@ -73,7 +73,7 @@ def _whole(name: str, values: Any) -> tuple[int, ...]:
 
 @roll.vjp("input")
 def _(g: Any, shifts: Any, dims: Any) -> Any:
-    return roll.general((g,), (tuple(-shift for shift in _listed((shifts,))), dims))
+    return roll.public(g, tuple(-shift for shift in _listed((shifts,))), dims)
 
 
 def _triangle_plan(name: str, input: Tensor, diagonal: int, *, upper: bool) -> Plan:
@@ -95,7 +95,7 @@ def _(input: Tensor, diagonal: int) -> Plan:
 
 @tril.vjp("input")
 def _(g: Any, diagonal: int) -> Any:
-    return tril.general((g,), (diagonal,))
+    return tril.public(g, diagonal)
 
 
 @structured("copying.triangle", linear=True, fresh=True)
@@ -110,7 +110,7 @@ def _(input: Tensor, diagonal: int) -> Plan:
 
 @triu.vjp("input")
 def _(g: Any, diagonal: int) -> Any:
-    return triu.general((g,), (diagonal,))
+    return triu.public(g, diagonal)
 
 
 @view_op
@@ -147,7 +147,7 @@ def _(backend: Any, array: Any, offset: int, dim1: int, dim2: int) -> Any:
 
 @diagonal.vjp("input")
 def _(g: Any, input_layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
-    return place_diagonal.general((g,), (input_layout.shape, offset, dim1, dim2))
+    return place_diagonal.public(g, input_layout.shape, offset, dim1, dim2)
 
 
 @structured("copying.place_diagonal", linear=True, has_out=False, fresh=True)
@@ -174,7 +174,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     if len(shape) != 1:
         raise ShapeError(f"diag(): Supports 1D or 2D tensors. Got {len(shape)}D")
     n = shape[0] + abs(diagonal)
-    return place_diagonal.general((input,), ((n, n), diagonal, 0, 1))  # type: ignore[no-any-return]
+    return place_diagonal.public(input, (n, n), diagonal, 0, 1)  # type: ignore[no-any-return]
 
 
 @composite()

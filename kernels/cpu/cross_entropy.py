@@ -1,7 +1,8 @@
 """Cross entropy of rows of logits with class indices, and its gradient, on the CPU.
 
 What a classifier's last layer calls: one pass over (rows, classes) in place of the three of
-log_softmax, nll and their sums. Bound by memory for many classes, by the calls for few.
+log_softmax, nll and their sums. Bound by memory for many classes, by the calls for few. What the
+gradient needs is kept on the way: exp of the shifted logits, and their sums.
 """
 
 from __future__ import annotations
@@ -11,37 +12,42 @@ from typing import Any
 import numpy as np
 
 from .silence import silent
-from .softmax import log_softmax
 
 Array = np.ndarray[Any, Any]
 
 
 @silent
-def rows(x: Array, target: Array, out: Array, likely: Array, reduction: int) -> None:
-    """Write log_softmax(x) into likely and -likely[i, target[i]] into out, reduced.
+def rows(
+    x: Array, target: Array, out: Array, weights: Array, totals: Array, reduction: int
+) -> None:
+    """Write log(sum(exp(x[i]))) - x[i, target[i]] into out, reduced.
 
-    x and likely: (rows, classes); target: (rows,), every class inside. reduction is 0 for none, 1
-    for the mean, 2 for the sum. NaN and inf as softmax.log_softmax has them.
+    weights: (rows, classes), becomes exp(x) up to a factor for each row; totals: (rows,), their
+    sums; target: (rows,), every class inside. reduction is 0 for none, 1 for the mean, 2 for the
+    sum. NaN and inf as softmax.log_softmax has them.
     """
     if not x.size:
         # The mean of nothing is NaN, its sum 0.
         out.fill(np.nan if reduction == 1 else 0)
         return
-    log_softmax(x, likely, 1)
-    chosen = likely[np.arange(len(target)), target]
+    np.subtract(x, np.maximum.reduce(x, 1, keepdims=True), out=weights)
+    chosen = weights[np.arange(len(target)), target]
+    np.exp(weights, out=weights)
+    np.add.reduce(weights, 1, out=totals)
+    losses = np.subtract(np.log(totals), chosen)
     if reduction == 0:
-        np.negative(chosen, out=out)
+        np.copyto(out, losses)
         return
-    total = np.add.reduce(chosen)
-    np.copyto(out, -total / len(target) if reduction == 1 else -total)
+    total = np.add.reduce(losses)
+    np.copyto(out, total / len(target) if reduction == 1 else total)
 
 
 @silent
-def rows_gradient(g: Array, target: Array, likely: Array, out: Array, reduction: int) -> None:
-    """Write the gradient of rows by x into out: (exp(likely) - one at the class) * g."""
-    np.exp(likely, out=out)
-    out[np.arange(len(target)), target] -= 1
-    if reduction == 0:
-        np.multiply(out, g[:, None], out=out)
-    else:
-        np.multiply(out, g / len(target) if reduction == 1 and len(target) else g, out=out)
+def rows_gradient(
+    g: Array, target: Array, weights: Array, totals: Array, out: Array, reduction: int
+) -> None:
+    """Write the gradient of rows by x into out: (weights / totals - one at the class) * g."""
+    if reduction == 1 and len(target):
+        g = g / len(target)
+    np.multiply(weights, np.divide(g, totals)[:, None], out=out)
+    out[np.arange(len(target)), target] -= g

@@ -18,22 +18,22 @@ def layer_norm(
     bias: Array | None,
     out: Array,
     mean: Array,
-    rstd: Array,
+    deviation: Array,
     eps: float,
 ) -> None:
-    """Write (x - mean) * rstd * weight + bias of rows into out, and the rows' numbers beside it.
+    """Write (x - mean) / deviation * weight + bias of rows into out, the rows' numbers beside it.
 
-    x and out: (rows, n); weight and bias: (n,); mean and rstd: (rows, 1).
+    x and out: (rows, n); weight and bias: (n,); mean and deviation: (rows, 1).
     """
     wide = x.astype(np.float32) if x.dtype == np.float16 else x
     n = max(x.shape[1], 1)
     centre = np.divide(np.add.reduce(wide, axis=1, keepdims=True), n)
     away = np.subtract(wide, centre)
     scale = np.divide(np.einsum("ij,ij->i", away, away)[:, None], n)
-    scale = np.reciprocal(np.sqrt(np.add(scale, eps)))
+    scale = np.sqrt(np.add(scale, eps))
     np.copyto(mean, centre, casting="unsafe")
-    np.copyto(rstd, scale, casting="unsafe")
-    np.multiply(away, scale, out=away)
+    np.copyto(deviation, scale, casting="unsafe")
+    np.divide(away, scale, out=away)
     if weight is not None:
         np.multiply(away, weight, out=away, casting="unsafe")
     if bias is not None:
@@ -43,7 +43,7 @@ def layer_norm(
 
 @silent
 def layer_norm_gradient(
-    g: Array, x: Array, weight: Array | None, mean: Array, rstd: Array, out: Array
+    g: Array, x: Array, weight: Array | None, mean: Array, deviation: Array, out: Array
 ) -> None:
     """Write the gradient of layer_norm by x into out. Shapes as there."""
     if g.dtype == np.float16:
@@ -51,9 +51,9 @@ def layer_norm_gradient(
     n = max(x.shape[1], 1)
     if weight is not None:
         g = np.multiply(g, weight)
-    normal = np.multiply(np.subtract(x, mean), rstd)
+    normal = np.divide(np.subtract(x, mean), deviation)
     along = np.divide(np.einsum("ij,ij->i", g, normal)[:, None], n)
     even = np.divide(np.add.reduce(g, axis=1, keepdims=True), n)
     np.multiply(normal, along, out=normal)
     np.subtract(np.subtract(g, even), normal, out=normal)
-    np.multiply(normal, rstd, out=out, casting="unsafe")
+    np.divide(normal, deviation, out=out, casting="unsafe")

@@ -1,0 +1,256 @@
+"""Kernels for small arrays, held against the ordinary ones that they stand in for."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fastdist.backends.backend import backend_of
+from fastdist.kernels.cpu.short import GRADIENTS, KERNELS, LIMIT, TERMS, Facts
+from fastdist.kernels.cpu.short_kernels import short_gradients, short_kernel
+
+INF, NAN = math.inf, math.nan
+EXTREMES = np.array(
+    [
+        [1.0, -2.0, 3.0, 0.5],
+        [NAN, 1.0, 2.0, 3.0],
+        [INF, 1.0, 2.0, 3.0],
+        [-INF, 1.0, 2.0, 3.0],
+        [-INF, -INF, -INF, -INF],
+        [500.0, -500.0, 0.0, 499.0],
+        [INF, -INF, 0.0, 1.0],
+    ]
+)
+REDUCING = ("sum", "mean", "amax", "amin")
+AXES = [((5, 4), (1,)), ((5, 4), (0,)), ((5, 4), (0, 1)), ((2, 3, 4), (2,)), ((2, 3, 4), (0, 1))]
+AXES += [((2, 3, 4), (1,)), ((2, 3, 4), (1, 2)), ((7,), (0,)), ((), ()), ((3, 20), (1,))]
+
+
+def facts_of(arrays: Any, shape: Any, dtype: Any, numbers: Any, seen_as: Any = None) -> Facts:
+    return Facts(
+        tuple(None if a is None else a.shape for a in arrays),
+        tuple(None if a is None else a.dtype for a in arrays),
+        tuple(a is not None and a.flags.c_contiguous for a in arrays),
+        shape,
+        np.dtype(dtype),
+        numbers,
+        seen_as,
+    )
+
+
+def ordinary(name: str, arrays: Any, kinds: Any, numbers: Any) -> list[np.ndarray]:
+    outs = [np.empty(shape, dtype) for shape, dtype in kinds]
+    backend_of("cpu").kernel(name)(*arrays, *outs, *numbers)
+    return outs
+
+
+def shortened(name: str, arrays: Any, kinds: Any, numbers: Any) -> list[np.ndarray] | None:
+    """Return what the short kernel gives; warnings are errors, and inputs may not change."""
+    (shape, dtype), *others = kinds
+    run = short_kernel(name, facts_of(arrays, shape, dtype, numbers))
+    if run is None:
+        return None
+    kept = [None if a is None else a.copy() for a in arrays]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = run(*arrays)
+    for before, after in zip(kept, arrays, strict=True):
+        np.testing.assert_array_equal(before, after)
+    found = list(found) if others else [found]
+    for (shape, dtype), one in zip(kinds, found, strict=True):
+        assert one.__class__ is np.ndarray and one.shape == shape and one.dtype == dtype
+        assert not any(np.may_share_memory(one, a) for a in arrays if a is not None)
+    return found
+
+
+def assert_same(name: str, arrays: Any, kinds: Any, numbers: Any = ()) -> None:
+    found = shortened(name, arrays, kinds, numbers)
+    assert found is not None, f"{name} has no short kernel for this"
+    expected = ordinary(name, arrays, kinds, numbers)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-6, atol=1e-6)
+
+
+def sample(shape: Any, dtype: Any = np.float32) -> np.ndarray:
+    return np.random.default_rng(3).standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("shape", "axes"), AXES)
+@pytest.mark.parametrize("name", REDUCING)
+def test_reductions_are_the_ordinary_ones(name: str, shape: Any, axes: Any, dtype: Any) -> None:
+    x = sample(shape, dtype)
+    kept = tuple(n for i, n in enumerate(shape) if i not in axes)
+    found = shortened(f"reduce.{name}", [x], [(kept, dtype)], (axes,))
+    if found is not None:
+        (expected,) = ordinary(f"reduce.{name}", [x], [(kept, dtype)], (axes,))
+        np.testing.assert_allclose(found[0], expected, rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", REDUCING)
+def test_reductions_of_nan_and_infinities_are_the_ordinary_ones(name: str) -> None:
+    x = EXTREMES.astype(np.float32)
+    assert_same(f"reduce.{name}", [x], [((7,), np.float32)], ((1,),))
+    assert_same(f"reduce.{name}", [x], [((), np.float32)], ((0, 1),))
+
+
+@pytest.mark.parametrize("name", [*REDUCING, "var", "norm"])
+def test_what_is_empty_strided_long_or_of_another_dtype_is_left_alone(name: str) -> None:
+    more = {"var": (1.0,), "norm": (2.0,)}.get(name, ())
+    axes = (0, 1) if name == "norm" else (1,)
+    shape = () if name == "norm" else (3,)
+    left = [sample((3, 0)), sample((4, 3)).T, sample((3, LIMIT)), sample((3, 4)).astype(np.int32)]
+    left += [sample((3, 4)).astype(np.float16)]
+    for x in left:
+        assert shortened(f"reduce.{name}", [x], [(shape, x.dtype)], (axes, *more)) is None
+
+
+def test_sums_of_many_terms_keep_numpy_s_order() -> None:
+    x = sample((2, TERMS + 1))
+    assert shortened("reduce.sum", [x], [((2,), np.float32)], ((1,),)) is None
+
+
+def test_keepdim_and_places_are_seen_in_their_shape() -> None:
+    x = EXTREMES.astype(np.float32)
+    for name in ("reduce.sum", "reduce.amax", "reduce.argmax", "reduce.max_along"):
+        axis = 1 if name in ("reduce.argmax", "reduce.max_along") else (1,)
+        facts = facts_of([x], (7,), np.float32, (axis,), (7, 1))
+        run = short_kernel(name, facts)
+        assert run is not None
+        found = run(x)
+        for one in found if isinstance(found, tuple) else (found,):
+            assert one.shape == (7, 1)
+
+
+@pytest.mark.parametrize("name", ["max_along", "min_along"])
+def test_extremes_come_with_their_places(name: str) -> None:
+    x = EXTREMES.astype(np.float32)
+    assert_same(f"reduce.{name}", [x], [((7,), np.float32), ((7,), np.int64)], (1,))
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_places_of_extremes_are_the_ordinary_ones(name: str) -> None:
+    x = EXTREMES.astype(np.float32)
+    assert_same(f"reduce.{name}", [x], [((7,), np.int64)], (1,))
+    assert_same(f"reduce.{name}", [x], [((), np.int64)], (None,))
+
+
+@pytest.mark.parametrize("x", [np.zeros(5, bool), np.ones((2, 3), bool), np.eye(3, dtype=bool)])
+def test_any_and_all_of_bools(x: np.ndarray) -> None:
+    for name in ("any", "all"):
+        assert_same(f"reduce.{name}", [x], [((), np.dtype(bool))], (tuple(range(x.ndim)),))
+
+
+def test_var_norm_and_cumsum_are_the_ordinary_ones() -> None:
+    x = sample((6, 5))
+    assert_same("reduce.var", [x], [((6,), np.float32)], ((1,), 1.0))
+    assert_same("reduce.norm", [x], [((), np.float32)], ((0, 1), 2.0))
+    for axis in (0, 1):
+        assert_same("scan.cumsum", [x], [((6, 5), np.float32)], (axis,))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(5, 4), (3, 17), (2, 3, 4), (4,), (1, 1), (4, 1)])
+@pytest.mark.parametrize("scale", [1.0, 10.0, 200.0])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_softmax_is_the_ordinary_one(name: str, scale: float, shape: Any, dtype: Any) -> None:
+    x = (sample(shape, dtype) * scale).astype(dtype)
+    assert_same(f"softmax.{name}", [x], [(shape, dtype)], (len(shape) - 1,))
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_softmax_of_nan_and_infinities_is_the_ordinary_one(name: str) -> None:
+    x = EXTREMES.astype(np.float32)
+    assert_same(f"softmax.{name}", [x], [(x.shape, np.float32)], (1,))
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("shape", [(5, 4), (3, 40)])
+def test_layer_norm_is_the_ordinary_one(shape: Any, weighted: bool) -> None:
+    x, row = sample(shape), sample(shape[1:])
+    given = [x, row if weighted else None, row * 2 if weighted else None]
+    column = ((shape[0], 1), np.float32)
+    assert_same("normalization.layer_norm", given, [(shape, np.float32), column, column], (1e-5,))
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+def test_cross_entropy_is_the_ordinary_one(reduction: int, scale: float) -> None:
+    x, target = sample((6, 4)) * np.float32(scale), np.array([0, 1, 2, 3, 3, 0])
+    numbers = (reduction,)
+    kinds = [
+        ((6,) if reduction == 0 else (), np.float32),
+        (x.shape, np.float32),
+        ((6,), np.float32),
+    ]
+    found = shortened("cross_entropy.rows", [x, target], kinds, numbers)
+    expected = ordinary("cross_entropy.rows", [x, target], kinds, numbers)
+    assert found is not None
+    np.testing.assert_allclose(found[0], expected[0], rtol=2e-6)
+    # exp and sums may differ by a factor for each row, which the gradient does not see.
+    shares = [weights / totals[:, None] for _, weights, totals in (found, expected)]
+    np.testing.assert_allclose(shares[0], shares[1], rtol=3e-6)
+
+
+def test_cross_entropy_of_nan_and_infinities_is_the_ordinary_one() -> None:
+    x, target = EXTREMES.astype(np.float32), np.array([0, 1, 2, 0, 1, 0, 1])
+    kinds = [((7,), np.float32), (x.shape, np.float32), ((7,), np.float32)]
+    found = shortened("cross_entropy.rows", [x, target], kinds, (0,))
+    expected = ordinary("cross_entropy.rows", [x, target], kinds, (0,))
+    assert found is not None
+    np.testing.assert_allclose(found[0], expected[0])
+
+
+def test_indexing_and_copies_are_the_ordinary_ones() -> None:
+    x, places = sample((6, 5)), np.array([5, 0, 0, 3])
+    assert_same("indexing.select", [x, places], [((4, 5), np.float32)], (0,))
+    assert_same("indexing.select", [x, places[1:]], [((6, 3), np.float32)], (1,))
+    column = np.array([[4, 0], [1, 1], [2, 3]])
+    assert_same("indexing.gather", [x, column], [((3, 2), np.float32)], (1,))
+    assert_same("copying.cast", [x], [((6, 5), np.float32)])
+    assert_same("copying.cast", [x.T], [((5, 6), np.float32)])
+    assert_same("copying.cast", [EXTREMES], [((7, 4), np.int64)])
+
+
+@pytest.mark.parametrize("places", [[0, 6], [-1, 0]])
+def test_places_outside_are_refused_as_ever(places: list[int]) -> None:
+    x, index = sample((6, 6)), np.array(places)
+    for name, given, shape in (
+        ("select", index, (2, 6)),
+        ("gather", index[:, None], (2, 1)),
+    ):
+        axis = 0 if name == "select" else 1
+        facts = facts_of([x, given], shape, np.float32, (axis,))
+        run = short_kernel(f"indexing.{name}", facts)
+        assert run is not None
+        with pytest.raises(IndexError, match=r"index -?\d is out of bounds for dimension"):
+            run(x, given)
+
+
+def test_gradients_of_sums_repeat_what_came_in_any_strides() -> None:
+    x, g = sample((5, 4)), sample((2, 5))[0]
+    (repeat,) = short_gradients("reduce.sum", facts_of([x], (5,), np.float32, ((1,),))) or ()
+    assert repeat is not None
+    np.testing.assert_array_equal(repeat(g), np.repeat(g[:, None], 4, 1))
+    np.testing.assert_array_equal(
+        repeat(sample((5, 2))[:, 0]), np.repeat(sample((5, 2))[:, :1], 4, 1)
+    )
+    assert not repeat(g).flags.writeable
+
+
+def test_a_bias_without_axes_gets_the_sum_of_all() -> None:
+    x, weight, bias = sample((5, 4)), sample((3, 4)), np.zeros((), np.float32)
+    facts = facts_of([x, weight, bias], (5, 3), np.float32, ())
+    found = short_gradients("product.linear", facts)
+    assert found is not None and found[2] is not None
+    g = sample((5, 3))
+    np.testing.assert_allclose(found[2](g), g.sum(), rtol=1e-6)
+
+
+def test_every_short_kernel_stands_in_for_one_that_exists() -> None:
+    for name in {*KERNELS, *GRADIENTS}:
+        assert callable(backend_of("cpu").kernel(name))
