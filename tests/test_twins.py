@@ -48,7 +48,6 @@ MISSING_ON_CUDA: set[str] = {
     "reduce.prod",
     "reduce.std",
     "reduce.var",
-    "scan.cumsum",
 }
 
 

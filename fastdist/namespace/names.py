@@ -68,7 +68,7 @@ NO_INPLACE = words(
     logaddexp2 maximum minimum polygamma positive rsub selu signbit threshold
     """
 )
-STRUCTURED_INPLACE = words("cumsum scatter_add tril triu")
+STRUCTURED_INPLACE = words("cumprod cumsum scatter_add tril triu")
 # In-place methods that are functions as well, each with a "_" behind its name.
 INPLACE_FUNCTIONS = words(
     """

@@ -274,3 +274,54 @@ def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
 @cumsum.vjp("input")
 def _(g: Any, dim: int) -> Any:
     return g.flip(dim).cumsum(dim).flip(dim)
+
+
+@structured("scan.cumprod", fresh=True)
+def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """Return the running product along dim.
+
+    Dtype   integers and bool multiply in int64; floating -> the same
+    """
+
+
+@cumprod.plan
+def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
+    given = input.layout.dtype
+    dtype = dtype or (given if given.is_floating_point else int64)
+    axis = normalize_axis("cumprod", dim, len(input.layout.shape))
+    return Plan(input.layout.shape, dtype, (axis,), compute=dtype)
+
+
+def _has_zero(input: Any) -> bool:
+    return bool((input == 0).any())
+
+
+def _without_each(input: Any) -> Any:
+    """Return at [..., i, j] the product of what stands in the last axis up to j, but for i; 0 for
+    j < i.
+    """
+    n = input.layout.shape[-1]
+    table = input.unsqueeze(-2).expand((*input.layout.shape[:-1], n, n))
+    return cumprod.public(table.masked_fill(_eye(n, input), 1.0), -1).triu()
+
+
+@cumprod.vjp("input")
+def _(g: Any, input: Any, out: Any, dim: int) -> Any:
+    if not input.layout.shape:
+        return g * 1
+    if not _has_zero(input):
+        return (g * out).flip(dim).cumsum(dim).flip(dim) / input
+    last = input.transpose(dim, -1)
+    parts = g.transpose(dim, -1).unsqueeze(-2) * _without_each(last.to(g.dtype))
+    return parts.sum(-1).transpose(dim, -1)
+
+
+@cumprod.jvp
+def _(input: Any, input_t: Any, out: Any, dim: int) -> Any:
+    if not input.layout.shape:
+        return input_t * 1
+    if not _has_zero(input):
+        return (input_t / input).cumsum(dim) * out
+    last = input.transpose(dim, -1)
+    parts = input_t.transpose(dim, -1).unsqueeze(-1) * _without_each(last)
+    return parts.sum(-2).transpose(dim, -1)

@@ -1,4 +1,4 @@
-"""Running sums, on the CPU."""
+"""Running sums and products, on the CPU."""
 
 from __future__ import annotations
 
@@ -20,3 +20,16 @@ def cumsum(x: Array, out: Array, axis: int) -> None:
         np.copyto(out, np.add.accumulate(x, axis, dtype=np.float32), casting="unsafe")
     else:
         np.add.accumulate(x, axis, dtype=out.dtype, out=out)
+
+
+@silent
+def cumprod(x: Array, out: Array, axis: int) -> None:
+    """Write the products of x[..., :k + 1, ...] along axis into out; float16 computes in
+    float32.
+    """
+    if x.ndim == 0:
+        np.copyto(out, x)
+    elif x.dtype == np.float16:
+        np.copyto(out, np.multiply.accumulate(x, axis, dtype=np.float32), casting="unsafe")
+    else:
+        np.multiply.accumulate(x, axis, dtype=out.dtype, out=out)

@@ -238,8 +238,8 @@ REFUSED_SCALAR: dict[str, Refused] = {
 NAMES_AN_AXIS = {
     ("logsumexp", 1), ("logsumexp", 3), ("softmax", 3), ("argsort", 0), ("argsort", 1),
     ("expand", 0), ("sum_to_size", 0), ("swapaxes", 0), ("broadcast_tensors", 0), ("cat", 2),
-    ("cumsum", 1), ("split_views", 0), ("dot", 0), ("outer", 0), ("addr", 0), ("einsum", 3),
-    ("einsum", 5), ("kl_div", 0), ("vdot", 0),
+    ("cumsum", 1), ("cumprod", 1), ("split_views", 0), ("dot", 0), ("outer", 0), ("addr", 0),
+    ("einsum", 3), ("einsum", 5), ("kl_div", 0), ("vdot", 0),
 }  # fmt: skip
 
 # Samples of the table, by their ids in it, whose NumPy side is a constant, or a formula that has no

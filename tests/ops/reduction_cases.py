@@ -30,6 +30,9 @@ def from_largest(x, axis=-1):
     return np.take_along_axis(x, places_from_largest(x, axis), axis)
 
 
+# Zeros, at which a running product has gradients that no division gives.
+HOLES = fd.tensor([[1, 0, 1, 1], [0, 1, 0, 1]])
+
 CASES = {
     "sum": [
         case(lambda x: x.sum(), np.sum, (3, 4)),
@@ -145,6 +148,17 @@ CASES = {
         case(lambda x: fd.cumsum(x, 0), lambda x: x.cumsum(0), (3, 4)),
         case(lambda x: x.cumsum(0), lambda x: x, ()),
         plain(lambda x: x.cumsum(0), lambda x: x.cumsum(0), WHOLE),
+    ],
+    "cumprod": [
+        case(lambda x: x.cumprod(1), lambda x: x.cumprod(1), (3, 4)),
+        case(lambda x: fd.cumprod(x, 0), lambda x: x.cumprod(0), (3, 4)),
+        case(lambda x: x.cumprod(0), lambda x: x, ()),
+        case(
+            lambda x: (x * HOLES.to(x.device)).cumprod(1),
+            lambda x: (x * HOLES.numpy()).cumprod(1),
+            (2, 4),
+        ),
+        plain(lambda x: x.cumprod(0), lambda x: x.cumprod(0), WHOLE),
     ],
     "norm": [
         case(lambda x: x.norm(), np.linalg.norm, (3, 4)),

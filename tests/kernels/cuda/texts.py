@@ -14,6 +14,7 @@ from fastdist.kernels.cuda import launch
 from fastdist.kernels.cuda.launch import C_TYPES
 from fastdist.kernels.cuda.pointwise_source import Operand, source_of
 from fastdist.kernels.cuda.reduce import source_of_sum
+from fastdist.kernels.cuda.scan import source_of_scan
 from fastdist.kernels.cuda.softmax import source_of_softmax
 
 KERNELS = Path(launch.__file__).parent
@@ -31,7 +32,7 @@ BODIES = {
 def texts() -> dict[str, str]:
     """Return every text. A kernel with a .cu file of its own adds a function here."""
     named = [*texts_of_ops(), *texts_of_bodies(), *texts_of_sums(), *texts_of_softmax()]
-    return dict(named)
+    return dict([*named, *texts_of_scans()])
 
 
 def texts_of_ops() -> Iterator[tuple[str, str]]:
@@ -87,3 +88,10 @@ def operands_of(body: Body, dtype: np.dtype) -> tuple[Operand, ...]:
     conditions = {node.args[0] for node in calls if node.primitive == "where"}
     used = [name for name in body.names if name in body.used]
     return tuple(Operand(BOOL if Name(name) in conditions else dtype) for name in used)
+
+
+def texts_of_scans() -> Iterator[tuple[str, str]]:
+    """Yield running sums and products of what they are computed in."""
+    for dtype in (np.dtype(np.int64), F16, F32, F64):
+        yield f"cumsum {dtype}", source_of_scan(dtype, product=False)
+        yield f"cumprod {dtype} of many axes", source_of_scan(dtype, 4, product=True)

@@ -1,0 +1,66 @@
+"""Running sums and products, run on the CPU by fibres, against the CPU's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fastdist.kernels.cpu import scan as cpu
+from fastdist.kernels.cuda.scan import plan_scan
+from tests.fibre_shim.driver import SEEDS, run
+
+TOLERANCE = {"float16": 2e-3, "float32": 3e-6, "float64": 1e-14, "int64": 0}
+
+
+def check(x: np.ndarray, axis: int) -> None:
+    """Hold both kernels against their twins, for three orders of threads."""
+    tolerance = TOLERANCE[x.dtype.name]
+    for twin in (cpu.cumsum, cpu.cumprod):
+        expected = np.empty(x.shape, x.dtype)
+        twin(x, expected, axis)
+        results = []
+        for seed in SEEDS:
+            out = np.full(x.shape, 99, x.dtype)
+            run(plan_scan(x, out, axis, product=twin is cpu.cumprod), seed)
+            np.testing.assert_allclose(out, expected, rtol=tolerance, atol=tolerance)
+            results.append(out)
+        assert all(np.array_equal(r, results[0], equal_nan=True) for r in results)
+
+
+def sample(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
+    """Return numbers about 1, so that long products neither vanish nor overflow."""
+    return np.random.default_rng(0).uniform(0.95, 1.05, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 5, 31, 32, 33, 257])
+@pytest.mark.parametrize("rows", [1, 3, 70])
+def test_rows_of_any_length(rows: int, length: int) -> None:
+    check(sample((rows, length)), 1)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+@pytest.mark.parametrize("view", [np.s_[:], np.s_[::-1, ::2, 1:]])
+def test_any_axis_of_any_layout(axis: int, view: object) -> None:
+    check(sample((6, 8, 9))[view], axis)
+    check(sample((6, 8, 9)).transpose(2, 0, 1)[view], axis)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_short_numbers_are_joined_in_float32(dtype: str) -> None:
+    check(sample((3, 40), dtype), 1)
+
+
+def test_integers_are_exact() -> None:
+    check(np.arange(-3, 37).reshape(2, 20) % 3 + 1, 1)
+
+
+def test_what_is_not_finite_stays_behind_its_place() -> None:
+    x = sample((4, 50))
+    x[0, 3], x[1, 7], x[2, 40:] = np.nan, np.inf, -np.inf
+    x[3, 10], x[3, 20] = 0.0, np.inf
+    check(x, 1)
+
+
+@pytest.mark.parametrize("value", [2.0, np.inf, np.nan])
+def test_a_0d_array_is_a_row_of_one(value: float) -> None:
+    check(np.array(value), 0)
