@@ -194,7 +194,31 @@ class Membership:
         """Take this worker out of a dynamic group."""
         if not self.is_static:
             PrefixStore("members", self._store).delete_key(str(self.me.rank))
-            PrefixStore("names", self._store).delete_key(self.me.name)
+            PrefixStore("names", self._store).delete_key(str(self.me.rank))
+
+    def tell_shutdown(self) -> None:
+        """Note in the store that this worker has come to its shutdown; waits for a second at most.
+
+        Note    the barrier goes by messages; this tells who has come where its leader cannot
+        """
+        try:
+            self._shutdown_store().set(str(self.me.rank), self.me.name)
+        except StoreError as error:
+            _logger.info("the store could not be told of the shutdown: %s", error)
+
+    def not_in_shutdown(self) -> list[str]:
+        """Return the names of those who have not come to their shutdown, as far as can be told."""
+        store = self._shutdown_store()
+        try:
+            return [record.name for record in self.all() if not store.check([str(record.rank)])]
+        except StoreError as error:
+            _logger.info("the store does not tell who has come to the shutdown: %s", error)
+            return []
+
+    def _shutdown_store(self) -> PrefixStore:
+        store = PrefixStore("shutdown", self._store)
+        store.set_timeout(_TELL_S)
+        return store
 
     def forget(self, rank: int) -> None:
         """Drop a member of a dynamic group that has left."""
@@ -252,7 +276,7 @@ def join_dynamic(store: Store, me: Record) -> Membership:
                 f"RPC worker name {me.name} with rank {me.rank} is not unique: the group has "
                 f"{other.name} with rank {other.rank}; give each worker its own name and rank"
             )
-    PrefixStore("names", store).set(me.name, str(me.rank))
+    PrefixStore("names", store).set(str(me.rank), me.name)
     PrefixStore("addrs", store).set(me.name, json.dumps(me.addresses))
     PrefixStore("members", store).set(str(me.rank), me.encode())
     store.append("ever_joined", f"{me.rank},")

@@ -65,17 +65,23 @@ class _Report(NamedTuple):
 class ShutdownBarrier:
     """This worker's part in the barrier, as a member and, if it comes to that, as leader.
 
-    `watch_over(worker_id)` makes sure that the death of a worker is noticed.
+    `watch_over(worker_id)` makes sure that the death of a worker is noticed; `absent()` returns who
+    has not come, by another way than through the leader.
 
     Thread  any
     """
 
     def __init__(
-        self, agent: RpcAgent, counts: CallCounts, watch_over: Callable[[int], object]
+        self,
+        agent: RpcAgent,
+        counts: CallCounts,
+        watch_over: Callable[[int], object],
+        absent: Callable[[], list[str]] = list,
     ) -> None:
         self._agent = agent
         self._counts = counts
         self._watch_over = watch_over
+        self._absent = absent
         self._round = 0
         self._first_round = 0
         # Guards the two below it. Futures are completed outside.
@@ -169,7 +175,10 @@ class ShutdownBarrier:
             ).wait()
             missing = str(reply.metadata["missing"])
         except RpcError:
-            missing = f"{leader.name} (which leads the barrier, and does not answer)"
+            others = [name for name in self._absent() if name != leader.name]
+            missing = ", ".join(
+                [f"{leader.name} (which leads the barrier, and does not answer)", *others]
+            )
         if not missing:
             return _too_busy(str(reply.metadata["busy"]), timeout_s)
         return ShutdownIncomplete(

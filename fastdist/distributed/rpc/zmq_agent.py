@@ -108,7 +108,10 @@ class ZmqAgent(RpcAgent):
             self.me, self.pool, self.counts, self.peer, self.device_map_to
         )
         self.rrefs = RRefContext(self)
-        self._barrier = ShutdownBarrier(self, self.counts, self.peer)
+        self._barrier = ShutdownBarrier(
+            self, self.counts, self.peer, self.members.not_in_shutdown
+        )
+        self._is_leaving = False
 
     def start(self) -> None:
         """Start to serve."""
@@ -280,6 +283,9 @@ class ZmqAgent(RpcAgent):
     def join(self, timeout_s: float) -> None:
         """Wait until no call is under way anywhere in the group; in a dynamic one, here."""
         if self.members.is_static:
+            if not self._is_leaving:
+                self._is_leaving = True
+                self.members.tell_shutdown()
             self._barrier.wait(timeout_s)
         elif not self.counts.wait_until_idle(timeout_s or constants.SHUTDOWN_TIMEOUT_S):
             raise ShutdownIncomplete(

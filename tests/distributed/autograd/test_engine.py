@@ -197,12 +197,14 @@ def test_gradients_are_in_the_context_and_not_in_grad(agent: FakeAgent) -> None:
 
 @pytest.mark.seed("E21")
 def test_gradients_add_up_without_being_recorded(agent: FakeAgent) -> None:
-    x = leaf()
+    x, recorded = leaf(), list[bool]()
+    accumulator_of(x).register_hook(lambda *_: recorded.append(fastdist.is_grad_enabled()))
     with da.context() as context_id:
         for _ in range(2):
             da.backward(context_id, [(x * x).sum()])
         grad = da.get_gradients(context_id)[x]
     assert grad.tolist() == [4.0, 8.0] and not grad.requires_grad
+    assert recorded == [False, False]
 
 
 @pytest.mark.seed("E19")

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fastdist
-from fastdist.core.errors import RpcError, RpcNotRunningError, RpcTimeoutError
+from fastdist.core.errors import (
+    RpcError,
+    RpcNotRunningError,
+    RpcTimeoutError,
+    ShutdownIncomplete,
+)
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc.outgoing import whole_ms
 from fastdist.distributed.rpc.peer import Peer
-from fastdist.distributed.store import PrefixStore
+from fastdist.distributed.store import FileStore, PrefixStore
 from fastdist.futures import Future, wait_all
 from tests.distributed.workers import Group, run_group
 
@@ -244,6 +251,46 @@ def test_members_find_each_other_through_prefixes_of_one_store() -> None:
         assert names == ["w0", "w1", "w2", "w3"]
         assert addresses == answers[0][1] and len(set(addresses)) == 4
         assert first_id == rank << 48
+
+
+def init_with(file: str, **options: Any) -> None:
+    options = {"init_method": f"file://{file}", **options}
+    rpc.init_rpc(
+        f"w{os.environ['RANK']}",
+        rank=int(os.environ["RANK"]),
+        rpc_backend_options=rpc.TensorPipeRpcBackendOptions(**options),
+        world_size=int(os.environ["WORLD_SIZE"]),
+    )
+
+
+def shut_down(timeout_s: float) -> str:
+    try:
+        rpc.shutdown(timeout=timeout_s)
+    except ShutdownIncomplete as error:
+        return str(error)
+    return "all came"
+
+
+@pytest.mark.seed("T16")
+def test_the_store_tells_who_came_to_a_shutdown_where_its_leader_cannot(tmp_path: Path) -> None:
+    file = str(tmp_path / "store")
+    group = Group(__file__, 4)
+    try:
+        group.run_all(init_with, file)
+        group[0].kill(signal.SIGSTOP)
+        for rank in (1, 2):
+            group[rank].start(shut_down, 1.0)
+        for rank in (1, 2):
+            said = group[rank].result()
+            assert "missing: w0 (which leads the barrier, and does not answer), w3" in said
+    finally:
+        group.kill()
+    # Of the last of the four, file://'s store would be gone with it.
+    store = FileStore(file, 5)
+    shutdown = PrefixStore("shutdown", PrefixStore("rpc_prefix_0", store))
+    with store:
+        assert [shutdown.get(str(rank)) for rank in (1, 2)] == [b"w1", b"w2"]
+        assert not shutdown.check(["0"]) and not shutdown.check(["3"])
 
 
 def send_after_the_end() -> None:
