@@ -95,6 +95,21 @@ def test_random_graphs_have_the_same_gradients_in_both_loops(first: int) -> None
             assert (a is None and b is None) or np.array_equal(a, b), f"seed {seed}"
 
 
+@pytest.mark.seed("E24")
+@pytest.mark.parametrize("always", [False, True], ids=["inline", "queue"])
+def test_after_an_error_nothing_more_of_the_pass_runs(
+    monkeypatch: pytest.MonkeyPatch, always: bool
+) -> None:
+    monkeypatch.setattr(modes_engine, "always", always)
+    x, ran = fd.ones(2, requires_grad=True), list[Tensor]()
+    good, bad = x * 2.0, x * 3.0  # bad was made later, so it runs first
+    good.register_hook(ran.append)
+    bad.register_hook(lambda g: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        (good + bad).sum().backward()
+    assert ran == [] and x.grad is None
+
+
 def test_plan_counts_only_nodes_with_several_users() -> None:
     x = fd.ones(2, requires_grad=True)
     y = x * 2.0

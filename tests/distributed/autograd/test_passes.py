@@ -23,7 +23,7 @@ from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.global_cpu_thread import GlobalCpuThread
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
-from fastdist.distributed.autograd.outbox import Gradients
+from fastdist.distributed.autograd.outbox import Gradients, current_outbox
 from fastdist.distributed.autograd.own_queue import OwnQueue
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.autograd.send_rpc_backward import SendRpcBackward
@@ -154,6 +154,8 @@ def test_the_first_gradient_is_answered_when_all_is_done_and_later_ones_at_once(
     assert dist_engine().number_of_passes() == 1
     assert go(context, 6).done() and not first.done()
     assert go(context, 7).done() and first.done()
+    # The thread that did the work is left as it was.
+    assert da.current_context_id() == -1 and current_outbox() is None
     assert context.gradients()[x].tolist() == [3.0, 3.0]
 
 
@@ -170,6 +172,17 @@ def test_a_pass_is_cleaned_up_before_its_answer_leaves(agent: FakeAgent, fails: 
     go(context, 6)
     assert passes == [0] and context.graph_task() is None
     assert str(done.exception()) == ("Error on Node 3: division by zero" if fails else "None")
+
+
+@pytest.mark.seed("E22")
+def test_a_context_takes_one_task_at_a_time(agent: FakeAgent) -> None:
+    context = DistAutogradContext(1)
+    context.set_graph_task(task_of(context, leaf().sum()))
+    expected = r"^Cannot set GraphTask multiple times for the same autograd context"
+    with pytest.raises(ContextError, match=expected):
+        context.set_graph_task(task_of(context, leaf().sum()))
+    assert context.reset_graph_task()
+    context.set_graph_task(task_of(context, leaf().sum()))
 
 
 @pytest.mark.seed("E33")
@@ -347,7 +360,10 @@ def test_each_call_of_the_loop_has_a_queue_of_its_own(
         "fastdist.distributed.autograd.engine.OwnQueue",
         lambda: made.append(OwnQueue()) or made[-1],
     )
-    with da.context() as context_id:
-        for _ in range(2):
-            da.backward(context_id, [leaf().sum()])
+    context, x = DistAutogradContext(1), leaf()
+    for message_id in (5, 6):
+        add_send_rpc_backward(context, message_id, [x])
+    for message_id in (5, 6):
+        go(context, message_id)
+    assert context.gradients()[x].tolist() == [2.0, 2.0]
     assert len({id(queue) for queue in made}) == 2
