@@ -19,6 +19,7 @@ from tests.ops.edge_cases import (
     NUMPY_KNOWS_NO_SUCH,
     REFUSED_SCALAR,
     SCALAR,
+    Refused,
 )
 from tests.ops.test_table import ALL, CASES, DIFFERENTIABLE, differentiated
 
@@ -123,6 +124,14 @@ def test_value_and_derivatives_at_the_edge_are_numpy_s(name: str, one: Case) -> 
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
     if one.differentiable and is_wide and np.isfinite(expected).all():
         check_first_order(*differentiated(one, arrays), generator(f"{name} direction"))
+
+
+@pytest.mark.parametrize("name", REFUSED_SCALAR)
+def test_an_op_that_needs_axes_says_so(name: str) -> None:
+    refused: Refused = REFUSED_SCALAR[name]
+    with pytest.raises(RuntimeError) as caught:
+        refused(fd.tensor(1.5))
+    assert "index out of range" not in str(caught.value) and len(str(caught.value)) > 10
 
 
 # ---- NaN and infinities -------------------------------------------------------------------------
