@@ -40,7 +40,7 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
     `__radd__` and kin).
     """
     general_path = op.general
-    small, large = loop.small, loop.run_large
+    small, large, limit = loop.small, loop.run_large, loop.limit
     Tiny: Any = None
     Plain: Any = None
     Spread: Any = None
@@ -63,7 +63,7 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
                 layout = a_layout.plans.get(b_layout)
             if layout is not None and layout.plain:
                 out = new(Tensor)
-                if layout.tiny:
+                if layout.tiny or layout.numel <= limit:
                     out.array = small(input.array, other.array)
                 else:
                     out.array = array = empty(layout.shape, layout.dtype.numpy)
@@ -140,7 +140,7 @@ def unary(op: PointwiseOp, loop: PointwiseKernel) -> Callable[..., Any]:
     """Return op as a function of one operand."""
     general_path = op.general
     differentiable = op.differentiable
-    small, large = loop.small, loop.run_large
+    small, large, limit = loop.small, loop.run_large, loop.limit
     Tiny: Any = None
     Plain: Any = None
     if op.dtype == "bool":
@@ -152,7 +152,7 @@ def unary(op: PointwiseOp, loop: PointwiseKernel) -> Callable[..., Any]:
             layout = input.layout
             if layout.plain:
                 out = new(Tensor)
-                if layout.tiny:
+                if layout.tiny or layout.numel <= limit:
                     out.array = small(input.array)
                 else:
                     out.array = array = empty(layout.shape, layout.dtype.numpy)

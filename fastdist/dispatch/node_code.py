@@ -173,7 +173,7 @@ class _Writer:
             if body is not None:
                 names[f"B{i}"] = in_used_order(body)
                 kernel = op.gradient_kernel(i)
-                names[f"G{i}"], names[f"L{i}"] = kernel.small, kernel.run_large
+                names[f"G{i}"], names[f"L{i}"] = kernel.small, kernel.run
         exec(compile(source, f"<fastdist Node of {op.name}>", "exec"), names)
         made: type[PointwiseNode] = names[op.node_name]
         made.op = op

@@ -1,8 +1,9 @@
 """Pointwise kernels of the CPU: one scalar body, and which side computes it.
 
 NumPy computes up to SMALL_LIMIT elements, Numba beyond. The choice looks at size, dtype and body,
-never at what happens to be compiled, so that a result does not depend on what ran before it. Bodies
-with functions that NumPy lacks (erf, lgamma ...) change sides at SPECIAL_LIMIT: there the small
+never at what happens to be compiled, so that a result does not depend on what ran before it. What
+is one cheap call of NumPy changes sides at CHEAP_LIMIT, where threads begin to pay. Bodies with
+functions that NumPy lacks (erf, lgamma ...) change sides at SPECIAL_LIMIT: there the small
 side calls Python's number by number, 60 ns each.
 """
 
@@ -26,6 +27,10 @@ Array = Any
 # On one core of an AMD EPYC (Zen 4), float32, out given, us on either side: x + y takes 0.9 and 1.9
 # at 4096 elements, 2.9 and 3.9 at 32768; x / (1 + abs(y)) 2.2 and 1.7 at 1024, 3.0 and 2.0 at 4096.
 SMALL_LIMIT: Final = 4096
+CHEAP_LIMIT: Final = 32768
+_CHEAP: Final = frozenset(
+    "add sub mul div neg abs square maximum minimum eq ne lt le gt ge".split()
+)
 SPECIAL_LIMIT: Final = 64
 _HALF: Final = np.dtype(np.float16)
 # Held while Numba compiles; Numba's own lock is taken inside it.
@@ -49,10 +54,13 @@ class PointwiseKernel:
             isinstance(node, Call) and node.primitive in SCALAR_FUNCTIONS
             for node in walk(self._tree)
         )
-        self.limit = SPECIAL_LIMIT if is_special else SMALL_LIMIT
+        self._one_step = isinstance(self._small, np.ufunc)
+        is_cheap = (
+            self._one_step and isinstance(self._tree, Call) and self._tree.primitive in _CHEAP
+        )
+        self.limit = SPECIAL_LIMIT if is_special else CHEAP_LIMIT if is_cheap else SMALL_LIMIT
         self.small = self._small_special if is_special else self._small
         self._into = into_function(body)
-        self._one_step = isinstance(self._small, np.ufunc)
         # By dtypes; None where NumPy computes them at any size.
         self._loops: dict[tuple[int, ...], Callable[..., None] | None] = {}
 

@@ -13,9 +13,10 @@ import pytest
 
 import fastdist as fd
 from fastdist.core import dtypes
+from fastdist.dispatch.gradients import in_used_order
 from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp
-from fastdist.kernels.cpu.pointwise import SMALL_LIMIT
+from fastdist.kernels.cpu.pointwise import SMALL_LIMIT, kernel_for
 from fastdist.namespace.load import FUNCTIONAL_NAMES
 from tests.ops.differences import check_first_order, check_second_order, generator
 from tests.ops.pointwise_rows import CONDITION_ROWS, INTEGER_ROWS, ROWS, Row
@@ -91,24 +92,37 @@ def test_value_is_the_reference_s(row: Row, dtype: str) -> None:
         np.testing.assert_allclose(found.numpy(), expected, rtol=rtol, atol=rtol / 100)
 
 
+def beyond_numpy(name: str) -> int:
+    """Return a number of elements that Numba computes, in value and gradients of a function."""
+    op = OPS.get(name)
+    bodies = [op.run_body, *op.gradient_bodies] if isinstance(op, PointwiseOp) else []
+    limits = [kernel_for(in_used_order(body)).limit for body in bodies if body is not None]
+    return max(SMALL_LIMIT, *limits, 0) + 3
+
+
+def numpy_parts(n: int) -> list[slice]:
+    """Return slices of n elements that NumPy computes each."""
+    return [slice(start, start + SMALL_LIMIT - 5) for start in range(0, n, SMALL_LIMIT - 5)]
+
+
 @every_row
 def test_value_is_the_same_on_both_sides_of_the_limit(row: Row) -> None:
-    """One element more than NumPy's side takes, against slices that it takes."""
-    n = SMALL_LIMIT + 3
+    """More elements than NumPy's side takes, against slices that it takes."""
+    n = beyond_numpy(row.name)
     arrays = [a.astype(np.float32) for a in sample(row, [(n,)] * 3, "large")]
     function = function_of(row)
     large = function(*tensors_of(arrays, fd.float32)).numpy()
-    halves = [
+    parts = [
         function(*tensors_of([a[part] for a in arrays], fd.float32)).numpy()
-        for part in (slice(0, n // 2), slice(n // 2, None))
+        for part in numpy_parts(n)
     ]
-    small = np.concatenate(halves)
+    small = np.concatenate(parts)
     np.testing.assert_allclose(large, small, rtol=row.tolerance, atol=row.tolerance / 10)
 
 
 @differentiable
 def test_gradients_are_the_same_on_both_sides_of_the_limit(row: Row) -> None:
-    n = SMALL_LIMIT + 3
+    n = beyond_numpy(row.name)
     arrays = [a.astype(np.float32) for a in sample(row, [(n,)] * 3, "large gradient")]
     g = generator(f"{row.name} large g").standard_normal(n).astype(np.float32)
 
@@ -120,8 +134,8 @@ def test_gradients_are_the_same_on_both_sides_of_the_limit(row: Row) -> None:
         return [one.grad.numpy() / scale for one in leaves]
 
     large = gradients(slice(None))
-    halves = zip(gradients(slice(0, n // 2)), gradients(slice(n // 2, None)), strict=True)
-    for ours, parts in zip(large, halves, strict=True):
+    found_in_parts = zip(*[gradients(part) for part in numpy_parts(n)], strict=True)
+    for ours, parts in zip(large, found_in_parts, strict=True):
         small = np.concatenate(parts)
         np.testing.assert_allclose(ours, small, rtol=1e-4, atol=1e-5 * np.abs(small).max())
 
@@ -325,7 +339,7 @@ def test_other_dtypes_are_the_same_on_both_sides_of_the_limit(name: str, dtype: 
     row = ROWS.get(name)
     function = function_of(row) if row else getattr(fd, name)
     count = len(row.domains) if row else 2 - (name == "bitwise_not")
-    n = SMALL_LIMIT + 3
+    n = beyond_numpy(name)
     random = generator(f"{name} {dtype}")
     arrays = [random.integers(1, 4, n) for _ in range(count)]
     tensors = [fd.tensor(array, dtype=DTYPES[dtype]) for array in arrays]
@@ -333,7 +347,7 @@ def test_other_dtypes_are_the_same_on_both_sides_of_the_limit(name: str, dtype: 
         large = function(*tensors)
     except RuntimeError:
         return  # an op that refuses the dtype; test_result_dtypes says which do
-    parts = [function(*[t[half] for t in tensors]) for half in (slice(0, 2000), slice(2000, n))]
+    parts = [function(*[t[part] for t in tensors]) for part in numpy_parts(n)]
     small = np.concatenate([part.numpy() for part in parts])
     rtol = 2e-3 if large.dtype is fd.float16 else 1e-5
     np.testing.assert_allclose(large.numpy(), small, rtol=rtol, atol=rtol)

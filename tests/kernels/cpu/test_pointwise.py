@@ -11,6 +11,7 @@ import pytest
 
 from fastdist.core.scalar import Body, parse
 from fastdist.kernels.cpu.pointwise import (
+    CHEAP_LIMIT,
     SMALL_LIMIT,
     SPECIAL_LIMIT,
     PointwiseKernel,
@@ -256,6 +257,10 @@ def test_size_alone_chooses_the_side(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(PointwiseKernel, side, lambda *_, side=side: chosen.append(side))
     for size in (0, SMALL_LIMIT, SMALL_LIMIT + 1):
         kernel_for(RATIO).run([np.ones(size), np.ones(size)], np.empty(size))
+    assert chosen == ["run_small", "run_small", "run_large"]
+    chosen.clear()
+    for size in (SMALL_LIMIT + 1, CHEAP_LIMIT, CHEAP_LIMIT + 1):
+        kernel_for(parse("x + y", ("x", "y"))).run([np.ones(size)] * 2, np.empty(size))
     assert chosen == ["run_small", "run_small", "run_large"]
 
 
