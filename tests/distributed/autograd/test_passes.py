@@ -17,7 +17,7 @@ import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.backends.backend import backend_of
-from fastdist.core.errors import ContextError, ContextReleasedError, GraphError
+from fastdist.core.errors import ContextError, ContextReleasedError, GraphError, RpcError
 from fastdist.core.future import Future
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.engine import dist_engine
@@ -157,6 +157,25 @@ def test_the_first_gradient_is_answered_when_all_is_done_and_later_ones_at_once(
     # The thread that did the work is left as it was.
     assert da.current_context_id() == -1 and current_outbox() is None
     assert context.gradients()[x].tolist() == [3.0, 3.0]
+
+
+@pytest.mark.seed("E31", "E34", "E38")
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_answer_waits_for_the_answers_to_what_was_sent_on(agent: FakeAgent, fails: bool) -> None:
+    agent.unanswered = True
+    context, x = DistAutogradContext(1), leaf().detach()
+    x.edge = RecvRpcBackward(context, 9, 2, (x.layout,))
+    add_send_rpc_backward(context, 5, [x * 3])
+    done = go(context, 5)
+    (answer,) = agent.futures
+    assert not done.done() and dist_engine().number_of_passes() == 1
+    if fails:
+        answer.set_exception(RpcError("gone"))
+        assert str(done.exception()) == "Error on Node 3: gone"
+    else:
+        answer.set_result(None)
+        assert done.exception() is None
+    assert done.done() and dist_engine().number_of_passes() == 0
 
 
 @pytest.mark.seed("E31", "E33")
