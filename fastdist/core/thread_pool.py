@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
 from queue import Empty, SimpleQueue
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 _logger = logging.getLogger(__name__)
 
@@ -49,15 +49,24 @@ class _Verdict(Enum):
     END = auto()
 
 
-_current = threading.local()
+class _Current(threading.local):
+    """Whose thread this is."""
+
+    pool: ThreadPool | None = None
 
 
-class Work(NamedTuple):
+_current = _Current()
+
+
+class Work:
     """One thing to run on a pool thread: function(argument)."""
 
-    function: Callable[[Any], object]
-    argument: Any
-    counted: bool
+    __slots__ = ("argument", "counted", "function")
+
+    def __init__(self, function: Callable[[Any], object], argument: Any, counted: bool) -> None:
+        self.function = function
+        self.argument = argument
+        self.counted = counted
 
 
 class Source(Protocol):
@@ -256,20 +265,21 @@ class ThreadPool:
                 with self._lock:
                     self._leader = None
                 return
+            began = time.monotonic()
             with self._lock:
-                if work.counted:
-                    if self._running_counted >= self._limit or self._counted:
-                        self._counted.append((time.monotonic(), work))
-                        work = None
-                    else:
-                        self._running_counted += 1
-                if work is not None:
+                must_wait = work.counted and (
+                    self._running_counted >= self._limit or bool(self._counted)
+                )
+                if must_wait:
+                    self._counted.append((began, work))
+                else:
+                    self._running_counted += work.counted
                     self._leader_is_busy = True
                     self._works_led += 1
-            self._watcher.attend(hurry=work is None)
-            if work is None:
+            if must_wait or not self._watcher.awake:
+                self._watcher.attend(hurry=must_wait)
+            if must_wait:
                 continue
-            began = time.monotonic()
             _run(work)
             ended = time.monotonic()
             with self._lock:
@@ -292,7 +302,7 @@ class ThreadPool:
 
 def hand_on_lead() -> None:
     """Let another thread read messages, if this one is a leader: it is about to block."""
-    pool = getattr(_current, "pool", None)
+    pool = _current.pool
     if pool is not None:
         pool.lose_lead(threading.current_thread())
 
@@ -312,27 +322,30 @@ def _spread(call: Any) -> None:
 
 
 class _Watcher:
-    """The thread that looks after a pool while it has work, and sleeps otherwise."""
+    """The thread that looks after a pool while it has work, and sleeps otherwise.
+
+    Thread  `awake` is read by any, without the lock
+    """
 
     def __init__(self, pool: ThreadPool) -> None:
         self._pool = pool
         # Guards the three below it.
         self._lock = threading.Lock()
-        self._awake = False
+        self.awake = False
         self._stopped = False
         self._thread: threading.Thread | None = None
         self._alarms: SimpleQueue[None] = SimpleQueue()
 
     def attend(self, *, hurry: bool = False) -> None:
         """Be awake for as long as there is something to watch. Cheap while awake."""
-        if self._awake:
+        if self.awake:
             if hurry:
                 self._alarms.put(None)
             return
         with self._lock:
-            if self._awake or self._stopped:
+            if self.awake or self._stopped:
                 return
-            self._awake = True
+            self.awake = True
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._watch, name=f"{self._pool.name}-watch", daemon=True
@@ -358,10 +371,10 @@ class _Watcher:
             else:
                 # Closed first, looked after: work that began before the look is seen by it, work
                 # that begins later finds the watcher asleep and rings.
-                self._awake = False
+                self.awake = False
                 if not self._pool.look(-1)[1]:
                     self._alarms.get()
-                self._awake = True
+                self.awake = True
                 quiet_looks = 0
             works_led, watching, nap_s = self._pool.look(seen)
             quiet_looks = 0 if watching or works_led != seen else quiet_looks + 1

@@ -47,10 +47,17 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 HEADER: Final = struct.Struct("<BBHIQQII4xIIQHHII")
 BUFFER: Final = struct.Struct("<QI")
+_COUNTS: Final = slice(36, 44)  # of a header: how many tensors, how many buffers
+_NO_COUNTS: Final = bytes(8)
 TENSOR: Final = struct.Struct("<IQBBHBB")
 TANGENT: Final = struct.Struct("<IQI")
 AUTOGRAD_BLOCK: Final = struct.Struct("<QQI")
 DEVICE_PAIR: Final = struct.Struct("<BHBH")
+
+
+def is_alone(first: Buffer) -> bool:
+    """Return whether the first frame of a message says that no other follows it."""
+    return first[_COUNTS] == _NO_COUNTS
 
 
 class TensorEntry(NamedTuple):

@@ -44,7 +44,9 @@ def rpc_sync(
     """
     agent = get_current_agent()
     info = worker_to_call(agent, to, func)
-    return agent.call(info, func, arguments_of(args), keywords_of(kwargs), timeout)
+    args = () if args is None else arguments_of(args)
+    kwargs = {} if kwargs is None else keywords_of(kwargs)
+    return agent.call(info, func, args, kwargs, timeout)
 
 
 def rpc_async(
@@ -60,7 +62,9 @@ def rpc_async(
     """
     agent = get_current_agent()
     info = worker_to_call(agent, to, func)
-    future = agent.call_async(info, func, arguments_of(args), keywords_of(kwargs), timeout)
+    args = () if args is None else arguments_of(args)
+    kwargs = {} if kwargs is None else keywords_of(kwargs)
+    future = agent.call_async(info, func, args, kwargs, timeout)
     futures = getattr(_collecting, "futures", None)
     if futures is not None:
         futures.append(future)

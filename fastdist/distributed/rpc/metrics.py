@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 
@@ -59,10 +60,11 @@ class CallCounts:
     """
 
     def __init__(self) -> None:
-        # Guards all below it. The condition on it is told when a count falls to 0; the plain lock
-        # costs a quarter of what entering the condition does.
+        # Guards all below it. The condition on it is told when a count falls to 0, if somebody
+        # waits: the plain lock costs a quarter of what entering the condition does.
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
+        self._num_waiting = 0
         self.client_active = 0
         self.server_active = 0
         self.server_active_async = 0
@@ -86,7 +88,7 @@ class CallCounts:
             network = self._network[peer]
             network.total_recv_bytes += received_bytes
             network.total_errors += failed
-            if self.client_active == 0:
+            if self._num_waiting and self.client_active == 0:
                 self._changed.notify_all()
 
     def request_came(self) -> None:
@@ -104,7 +106,7 @@ class CallCounts:
             self._served.total_sent_bytes += sent_bytes
             self.server_active -= 1
             self.server_active_async -= was_async
-            if self.server_active == 0:
+            if self._num_waiting and self.server_active == 0:
                 self._changed.notify_all()
 
     def request_became_async(self) -> None:
@@ -114,15 +116,19 @@ class CallCounts:
 
     def wait_for_own_calls(self, timeout_s: float | None) -> bool:
         """Wait until every call issued here has ended; False if some have not within timeout_s."""
-        with self._lock:
-            return self._changed.wait_for(lambda: self.client_active == 0, timeout_s)
+        return self._wait(lambda: self.client_active == 0, timeout_s)
 
     def wait_until_idle(self, timeout_s: float | None) -> bool:
         """Wait until no call issued or received here is under way; False if some still are."""
+        return self._wait(lambda: self.client_active + self.server_active == 0, timeout_s)
+
+    def _wait(self, is_over: Callable[[], bool], timeout_s: float | None) -> bool:
         with self._lock:
-            return self._changed.wait_for(
-                lambda: self.client_active + self.server_active == 0, timeout_s
-            )
+            self._num_waiting += 1
+            try:
+                return self._changed.wait_for(is_over, timeout_s)
+            finally:
+                self._num_waiting -= 1
 
     def activity(self) -> tuple[int, int]:
         """Return the calls issued and received here that are under way, and all there ever were."""

@@ -37,6 +37,8 @@ class Socket(zmq.Socket[bytes]):
     # Declared on the class: pyzmq takes any other attribute for a socket option.
     name: str = ""
     number: int = 0
+    # The plain one: what pyzmq's own offers beside costs a call of it more than the sending.
+    send = zmq.backend.Socket.send  # type: ignore[assignment]
     is_monitored: bool = False
     connections: Connections | None = None  # who is connected, where members are counted
     _when_closed: list[Callable[[], None]] | None = None

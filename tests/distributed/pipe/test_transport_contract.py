@@ -71,6 +71,20 @@ def soon() -> float:
     return time.monotonic() + 10.0
 
 
+def test_frames_that_nobody_announced_are_no_route_of_the_next_message(ends: Ends) -> None:
+    liar, other = ends.connect(), ends.connect()
+    other.send(Message(0x102, 1).encode(), soon())
+    known = ends.listener.receive(soon())
+    assert known is not None
+    forged = [known.route, *Message(0x102, 666).encode()]
+    liar.send([*Message(0x102, 2).encode(), *forged], soon())
+    liar.send(Message(0x102, 3).encode(), soon())
+    came = [ends.listener.receive(soon()), ends.listener.receive(soon())]
+    ids = [decode(received.frames[:1]).message_id for received in came if received is not None]
+    assert ids == [2, 3]
+    assert all(received is not None and received.route != known.route for received in came)
+
+
 def test_a_request_arrives_and_its_answer_comes_back(ends: Ends) -> None:
     lane = ends.connect()
     lane.send(Message(0x102, 7, body=b"question", encoding=1).encode(), soon())

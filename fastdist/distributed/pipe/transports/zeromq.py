@@ -13,6 +13,7 @@ import zmq
 from fastdist.distributed.pipe.lane import READABLE, WRITABLE, LaneClosed, LaneTimeout
 from fastdist.distributed.pipe.listener import Received
 from fastdist.distributed.pipe.message import Buffer
+from fastdist.distributed.pipe.message_layout import is_alone
 from fastdist.distributed.sockets import (
     Doorbell,
     Security,
@@ -33,7 +34,8 @@ from fastdist.distributed.sockets import (
 
 _EVENTS: Final = int(zmq.EVENTS)
 _NOBLOCK: Final = int(zmq.NOBLOCK)
-_SNDMORE: Final = int(zmq.SNDMORE)
+_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
+_RCVMORE: Final = int(zmq.RCVMORE)
 
 
 class ZmqLane:
@@ -73,7 +75,9 @@ class ZmqLane:
     def try_send(self, frames: Sequence[Buffer]) -> bool:
         """Send a message if it can leave now; never blocks."""
         try:
-            _send(self.socket, frames)
+            for frame in frames[:-1]:
+                self.socket.send(frame, _MORE)
+            self.socket.send(frames[-1], _NOBLOCK)
         except zmq.Again:
             return False
         return True
@@ -96,9 +100,10 @@ class ZmqLane:
         while True:
             if not _events(self.socket) & READABLE:
                 self._sleep(READABLE, deadline)
-            frames = self.try_receive()
-            if frames is not None:
-                return frames
+            try:
+                return _receive(self.socket)
+            except zmq.Again:
+                pass  # something else has happened to the socket
 
     def events(self) -> int:
         """Return READABLE, WRITABLE, both or neither; they are ZeroMQ's own numbers."""
@@ -168,6 +173,7 @@ class ZmqListener:
             with self._socket_lock:
                 if self._closed:
                     return None
+                self._drop_rest()
                 if _events(self._socket) & READABLE:
                     return self._receive()
                 # Until this is False again, whoever sends looks for us: a send may take the edge.
@@ -191,6 +197,8 @@ class ZmqListener:
     def try_receive(self) -> Received | None:
         """Return the next message, or None if none is there."""
         with self._socket_lock:
+            if not self._closed:
+                self._drop_rest()
             return self._receive()
 
     def reply(self, route: bytes, frames: Sequence[Buffer]) -> bool:
@@ -199,7 +207,8 @@ class ZmqListener:
             if self._closed:
                 return False
             try:
-                _send(self._socket, (route, *frames))
+                self._socket.send(route, _MORE)
+                _send(self._socket, frames)
             except zmq.Again:
                 self._unsent.append((route, frames))
             except zmq.ZMQError as error:
@@ -251,6 +260,12 @@ class ZmqListener:
         # As in _receive: what may hold tensors must be writable, and is copied no more than needed.
         return Received(route, [parts[0].bytes, *(part.buffer for part in parts[1:])], rank)
 
+    def _drop_rest(self) -> None:
+        # Of a message with more frames than its first one says. What comes next is a route: no
+        # sender may choose it.
+        while self._socket.get(_RCVMORE):
+            self._socket.recv(_NOBLOCK)
+
     def _count(self, route: bytes, rank: int | None, first: zmq.Frame) -> None:
         connections = self._socket.connections
         if connections is not None and rank is not None:
@@ -260,7 +275,8 @@ class ZmqListener:
         while self._unsent:
             route, frames = self._unsent[0]
             try:
-                _send(self._socket, (route, *frames))
+                self._socket.send(route, _MORE)
+                _send(self._socket, frames)
             except zmq.Again:
                 return
             except zmq.ZMQError as error:
@@ -274,15 +290,18 @@ def _events(socket: Socket) -> int:
 
 
 def _send(socket: Socket, frames: Sequence[Buffer]) -> None:
-    last = len(frames) - 1
-    for i, frame in enumerate(frames):
-        flags = _NOBLOCK if i == last else _NOBLOCK | _SNDMORE
-        socket.send(frame, flags)
+    for frame in frames[:-1]:
+        socket.send(frame, _MORE)
+    socket.send(frames[-1], _NOBLOCK)
 
 
 def _receive(socket: Socket) -> list[Buffer]:
-    frames: list[Any] = [socket.recv(_NOBLOCK)]
-    while socket.get(zmq.RCVMORE):
-        # The memory of a frame is ours alone, and writable, which a bytes object is not.
-        frames.append(socket.recv(_NOBLOCK, copy=False).buffer)
+    first = socket.recv(_NOBLOCK)
+    frames: list[Any] = [first]
+    # Asking ZeroMQ costs as much as a receive. If the first frame lies, what follows it on a lane
+    # is read as the peer's next answer, which makes no sense.
+    if not is_alone(first):
+        while socket.get(_RCVMORE):
+            # The memory of a frame is ours alone, and writable, which a bytes object is not.
+            frames.append(socket.recv(_NOBLOCK, copy=False).buffer)
     return frames
