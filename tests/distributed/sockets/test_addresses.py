@@ -7,6 +7,8 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,9 +40,16 @@ def test_a_host_without_an_address_is_named() -> None:
 
 
 @pytest.fixture
-def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    return tmp_path
+def short() -> Iterator[Path]:
+    """Be in a directory whose name is short: that of a socket file holds 107 letters."""
+    with tempfile.TemporaryDirectory(prefix="fd-") as path:
+        yield Path(path)
+
+
+@pytest.fixture
+def base(short: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(short))
+    return short
 
 
 def test_the_runtime_directory_is_this_users_alone(base: Path) -> None:
@@ -50,11 +59,11 @@ def test_the_runtime_directory_is_this_users_alone(base: Path) -> None:
 
 
 def test_without_xdg_it_lies_in_the_temporary_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    short: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert runtime_directory() == str(tmp_path / f"fastdist-{os.getuid()}")
+    monkeypatch.setattr("tempfile.tempdir", str(short))
+    assert runtime_directory() == str(short / f"fastdist-{os.getuid()}")
 
 
 def test_a_directory_open_to_others_is_refused(base: Path) -> None:
