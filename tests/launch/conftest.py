@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import textwrap
 import time
@@ -23,6 +24,13 @@ import fastdist
 BOUND_S = 20.0
 # A script finds fastdist even where it is not installed.
 _ROOT = str(Path(fastdist.__file__).parents[1])
+
+
+@pytest.fixture
+def private() -> Iterator[Path]:
+    """Be a directory for private files, whose name is short: a longer one would not be used."""
+    with tempfile.TemporaryDirectory(prefix="fd-") as path:
+        yield Path(path)
 
 
 class Run:

@@ -198,7 +198,7 @@ def test_a_worker_that_ignores_sigterm_is_killed_after_the_grace(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_ending_signal_ends_all_within_two_seconds_and_leaves_nothing(
-    start_run: Any, watch: Callable[[int], Any], number: signal.Signals, tmp_path: Path
+    start_run: Any, watch: Callable[[int], Any], number: signal.Signals, private: Path
 ) -> None:
     run = start_run(
         """
@@ -211,12 +211,13 @@ def test_an_ending_signal_ends_all_within_two_seconds_and_leaves_nothing(
         """,
         "-n",
         "2",
-        environment={"XDG_RUNTIME_DIR": str(tmp_path)},
+        environment={"XDG_RUNTIME_DIR": str(private)},
     )
     pids = [
         run.number_after(f"{what} of {rank} is") for what in ("pid", "child") for rank in (0, 1)
     ]
     left = [watch(pid) for pid in pids]
+    assert len(list(private.glob("fastdist-*/left"))) == 1
     start = time.monotonic()
     run.process.send_signal(number)
     assert run.end(2.0) == 128 + number
@@ -224,7 +225,7 @@ def test_an_ending_signal_ends_all_within_two_seconds_and_leaves_nothing(
     assert all(process.ends_within(0.5) for process in left)
     assert b"Traceback" not in run.err
     assert f"ended by {number.name}" in run.err.decode()
-    assert list(tmp_path.glob("fastdist-*")) == []
+    assert list(private.glob("fastdist-*")) == []
 
 
 def test_socket_files_of_a_killed_worker_go_with_the_job(start_run: Any) -> None:
@@ -259,17 +260,18 @@ def test_a_frozen_worker_does_not_hold_up_a_ctrl_c(
 
 
 def test_workers_die_with_their_launcher(
-    start_run: Any, watch: Callable[[int], Any], tmp_path: Path
+    start_run: Any, watch: Callable[[int], Any], private: Path
 ) -> None:
-    run = start_run(_PIDS, "-n", "2", environment={"XDG_RUNTIME_DIR": str(tmp_path)})
+    run = start_run(_PIDS, "-n", "2", environment={"XDG_RUNTIME_DIR": str(private)})
     workers = [watch(run.number_after(f"pid of {rank} is")) for rank in range(2)]
     pid = run.process.pid
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     family = [watch(int(child)) for child in children]
     assert len(family) == 3  # the workers and their watcher
+    assert list(private.glob("fastdist-*"))
     run.process.kill()
     assert all(process.ends_within(5.0) for process in workers + family)
-    assert list(tmp_path.glob("fastdist-*")) == []
+    assert list(private.glob("fastdist-*")) == []
 
 
 def test_a_reader_that_is_stuck_does_not_hold_up_a_ctrl_c(start_run: Any) -> None:
