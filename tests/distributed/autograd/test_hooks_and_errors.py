@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -21,6 +23,7 @@ from tests.distributed.autograd.programs import (
     close,
     close_gate,
     fail,
+    first_of,
     init,
     leaf,
     leave,
@@ -137,6 +140,41 @@ def test_of_two_workers_that_fail_one_error_comes() -> None:
         y, z = (rpc.rpc_sync(to, with_hook, (a, fail)) for to in ("w1", "w2"))
         with pytest.raises(RuntimeError, match=r"^Error on Node [12]: Simulate error"):
             da.backward(context_id, [(y + z).sum()])
+
+
+def passes_of(worker: str) -> int:
+    return outside(rpc.rpc_sync, worker, da._get_debug_info)["num_current_backward_passes"]
+
+
+@pytest.mark.seed("E35", "E38")
+@pytest.mark.parametrize("mode", ["auto", "fast"])
+@on_worker(0)
+def test_a_worker_that_waits_in_vain_hears_that_the_pass_failed(mode: str) -> None:
+    rpc.rpc_sync("w2", close_gate)
+    a = leaf(1)
+    with da.context() as context_id:
+        y, z = (rpc.rpc_sync("w1", first_of, (a,)) for _ in range(2))
+        failing = rpc.rpc_sync("w2", with_hook, (z, wait_and_fail))
+        with ThreadPoolExecutor(1) as pool:
+            failed = pool.submit(expect_failure, context_id, y + failing, mode)
+            while passes_of("w1") == 0:
+                assert not failed.done()
+            # It has one of the two gradients that it waits for; the other one will never come.
+            outside(rpc.rpc_sync, "w2", open_gate)
+            failed.result(20)
+        deadline = time.monotonic() + 5
+        while passes_of("w1"):
+            assert time.monotonic() < deadline
+
+
+def wait_and_fail(grad: Tensor) -> None:
+    wait_at_gate(grad)
+    fail(grad)
+
+
+def expect_failure(context_id: int, z: Tensor, mode: str) -> None:
+    with pytest.raises(RuntimeError, match=r"^Error on Node 2: Simulate error"):
+        da.backward(context_id, [z.sum()], mode=mode)
 
 
 @pytest.mark.seed("E22")
