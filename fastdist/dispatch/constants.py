@@ -8,42 +8,59 @@ from typing import Any
 import numpy as np
 
 from ..core.device import CPU
-from ..core.dtypes import DType
+from ..core.dtypes import DType, bool_
 from ..core.errors import DTypeError
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, wrap
 
 NUMBERS = frozenset({int, float})
 _LIMIT = 1024
-_cache: dict[tuple[Any, DType], Tensor] = {}
+_cache: dict[tuple[Any, ...], Tensor] = {}
 
 
 def constant(value: Any, like: Tensor) -> Any:
     """Return value as a 0-d tensor of like's dtype, or value itself where the general path must
     decide.
 
-    Only a floating dtype takes any number without promotion. Zero and NaN are never cached: 0.0 ==
-    -0.0 would hand out the wrong sign, and NaN is not found again.
+    A floating dtype takes any number without promotion, a whole one integers that it holds. NaN is
+    never cached, for it would not be found again.
     """
     dtype = like.layout.dtype
     found = _cache.get((value, dtype))
     if found is not None:
         return found
-    if not dtype.is_floating_point or value == 0 or value != value:
+    if not dtype.is_floating_point:
+        return _whole(value, dtype)
+    if value == 0:
+        # 0.0 == -0.0, but they are two numbers.
+        return _remember(value, dtype, (math.copysign(1.0, value), None, dtype))
+    return value if value != value else _remember(value, dtype, (value, dtype))
+
+
+def _whole(value: Any, dtype: DType) -> Any:
+    found = _cache.get((value, value.__class__, dtype))
+    if found is not None:
+        return found
+    if value.__class__ is not int or dtype is bool_ or not fits(value, dtype.numpy):
         return value
-    return _remember(value, dtype)
+    return _remember(value, dtype, (value, int, dtype))
 
 
-def _remember(value: Any, dtype: DType) -> Any:
+def _remember(value: Any, dtype: DType, key: tuple[Any, ...]) -> Any:
+    found = _cache.get(key)
+    if found is not None:
+        return found
     try:
         with np.errstate(all="ignore"):
-            array = np.asarray(value, np.float64).astype(dtype.numpy)
+            array = np.asarray(value, np.float64 if dtype.is_floating_point else None).astype(
+                dtype.numpy
+            )
     except OverflowError:
         return value  # the general path says what is wrong with it
     array.flags.writeable = False
     if len(_cache) >= _LIMIT:
         _cache.clear()
-    made = _cache[(value, dtype)] = wrap(array, Layout.of(dtype, CPU, ()))
+    made = _cache[key] = wrap(array, Layout.of(dtype, CPU, ()))
     return made
 
 

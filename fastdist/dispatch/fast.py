@@ -22,6 +22,7 @@ from ..kernels.cpu.pointwise import PointwiseKernel
 from ..kernels.cpu.silence import silent
 from ..tensor.tensor import Tensor
 from .constants import NUMBERS, constant
+from .fast_nary import nary
 from .op import PLAIN, Op
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
     """Return op as a function of two operands, and the same with the operands swapped (for
     `__radd__` and kin).
     """
-    general_path = op.general
+    slow = nary(op)
     small, large, limit = loop.small, loop.run_large, loop.limit
     Tiny: Any = None
     Plain: Any = None
@@ -91,7 +92,7 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
                 node.layout = layout
                 node.save(input, other, out)
                 return out
-        return general_path((input, other), ())
+        return slow(input, other)
 
     return _with_swapped(silent(fast))
 
@@ -108,7 +109,7 @@ def _with_swapped(fast: Callable[..., Any]) -> tuple[Callable[..., Any], Callabl
 def _comparison(
     op: PointwiseOp, kernel: Callable[..., Any]
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    general_path = op.general
+    slow = nary(op)
     gives_bool = op.dtype == "bool"
 
     def fast(input, other):  # type: ignore[no-untyped-def]
@@ -131,14 +132,14 @@ def _comparison(
                 out.layout = plan
                 out.edge = out.extra = out.storage = None
                 return out
-        return general_path((input, other), ())
+        return slow(input, other)
 
     return _with_swapped(silent(fast))
 
 
 def unary(op: PointwiseOp, loop: PointwiseKernel) -> Callable[..., Any]:
     """Return op as a function of one operand."""
-    general_path = op.general
+    slow = nary(op)
     differentiable = op.differentiable
     small, large, limit = loop.small, loop.run_large, loop.limit
     Tiny: Any = None
@@ -172,14 +173,14 @@ def unary(op: PointwiseOp, loop: PointwiseKernel) -> Callable[..., Any]:
                 node.layout = layout
                 node.save(input, out)
                 return out
-        return general_path((input,), ())
+        return slow(input)
 
     made: Callable[..., Any] = silent(fast)
     return made
 
 
 def _test(op: PointwiseOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
-    general_path = op.general
+    slow = nary(op)
 
     def fast(input):  # type: ignore[no-untyped-def]
         if input.__class__ in PLAIN and (not modes.special or concerns_nobody(input, input)):
@@ -195,7 +196,7 @@ def _test(op: PointwiseOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
                 out.layout = plan
                 out.edge = out.extra = out.storage = None
                 return out
-        return general_path((input,), ())
+        return slow(input)
 
     made: Callable[..., Any] = silent(fast)
     return made
@@ -212,19 +213,26 @@ def public_of(op: Op, make_fast: Callable[[], Callable[..., Any]]) -> Callable[.
         names["_fast"] = fast = make_fast()
         return fast(*operands)
 
+    def first_other_call(*operands: Any) -> Any:
+        numbered: Any = op
+        names["_nary"] = made = nary(numbered)
+        return made(*operands)
+
     tensors = ", ".join(op.tensors)
     attributes = [p for p in op.parameters if p.name in op.attributes]
     names: dict[str, Any] = {"_fast": first_call, "_general": op.general}
+    names["_nary"] = first_other_call
     names |= {"_finish": finish, "_op": op}
     for parameter in attributes:
         names[f"_default_{parameter.name}"] = parameter.default
     extra = "".join(f", {p.name}=_default_{p.name}" for p in attributes)
     plain = " and ".join(["out is None", *(f"{p.name} is _default_{p.name}" for p in attributes)])
     values = "".join(f"{p.name}, " for p in attributes)
+    others = f"    elif out is None: result = _nary({tensors}, {values})\n" if attributes else ""
     source = (
         f"def public({tensors}, *{extra}, out=None):\n"
         f"    if {plain}: result = _fast({tensors})\n"
-        f"    else: result = _general(({tensors},), ({values}), out)\n"
+        f"{others}    else: result = _general(({tensors},), ({values}), out)\n"
         "    return result if result is not NotImplemented else _finish(_op, result, "
         f"({tensors},))\n"
     )

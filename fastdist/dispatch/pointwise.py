@@ -24,6 +24,7 @@ from ..tensor.tensor import Tensor, layout_of, wrap
 from .broadcast import broadcast_shapes
 from .constants import as_operand
 from .derive import ZERO, gradient_body, gradient_of, tensor_expression, with_defaults
+from .fast_nary import remember_way
 from .gradients import CONDITIONS, as_array, in_used_order
 from .op import Op, common_device, register
 from .output import write_out
@@ -72,6 +73,7 @@ class PointwiseOp(Op):
             b is not None and self.tensors[0] in b.used for b in self.gradient_bodies
         )
         self.node_name = f"{self.name.title().replace('_', '')}Backward0"
+        self.is_quick = False
         self._vjps: tuple[Any, ...] | None = None
         self._nodes: tuple[Any, ...] | None = None
         self.plain: PointwiseOp | None = self._with_defaults()
@@ -195,15 +197,17 @@ class PointwiseOp(Op):
         shape: Any,
     ) -> Tensor:
         backend = backend_of(device.type)
-        arrays = []
-        for name, operand in zip(self.body_names, (*operands, *attributes), strict=True):
-            if name in self.body.used:
-                arrays.append(self._array(operand, name, compute, device, backend))
+        named = [
+            (name, self._array(operand, name, compute, device, backend))
+            for name, operand in zip(self.body_names, (*operands, *attributes), strict=True)
+            if name in self.body.used
+        ]
         dtype = bool_ if self.dtype == "bool" else compute
         array = empty_like_operands(backend, operands, dtype, device, shape)
-        backend.pointwise(self.run_body, arrays, array)
+        backend.pointwise(self.run_body, [one for _, one in named], array)
         result = wrap(array, layout_of(array, device))
         self._remember_plan(operands, result)
+        remember_way(self, operands, named, result)
         return result
 
     def _array(self, operand: Any, name: str, compute: DType, device: Any, backend: Any) -> Any:

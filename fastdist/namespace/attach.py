@@ -9,6 +9,7 @@ from typing import Any
 from ..dispatch import fast, fast_structured
 from ..dispatch.composite import COMPOSITES
 from ..dispatch.copy_inplace import inplace_of
+from ..dispatch.fast_nary import nary
 from ..dispatch.inplace import pointwise_inplace
 from ..dispatch.op import OPS, dress
 from ..dispatch.pointwise import PointwiseOp
@@ -81,11 +82,13 @@ def attach_pointwise(op: PointwiseOp) -> None:
 def general_ways(op: PointwiseOp) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return the op by its general way, as an operator and as the swapped one."""
 
+    made = functools.cache(lambda: nary(op))
+
     def forward(input: Any, *other: Any) -> Any:
-        return op.general((input, *other), ())
+        return made()(input, *other)
 
     def swapped(input: Any, other: Any) -> Any:
-        return op.general((other, input), ())
+        return made()(other, input)
 
     return forward, swapped
 

@@ -208,6 +208,23 @@ def _sign(x: Array) -> Array:
 
 
 @silent
+def _where(condition: Array, x: Array, y: Array) -> Array:
+    """Return np.where, in half of its time where shapes and dtypes agree."""
+    if condition.__class__ is np.ndarray and x.__class__ is np.ndarray and condition.ndim:
+        shape = condition.shape
+        if x.shape == shape or not x.ndim:
+            if y.__class__ is np.ndarray and y.shape == shape and y.dtype == x.dtype:
+                out = y.copy()
+                np.putmask(out, condition, x)
+                return out
+            if y.__class__ is int and y == 0 and x.ndim:
+                out = np.zeros(shape, x.dtype)
+                np.putmask(out, condition, x)
+                return out
+    return np.where(condition, x, y)
+
+
+@silent
 def _sigmoid(x: Array) -> Array:
     # exp may overflow to inf, whose reciprocal is the right 0.
     t = np.exp(np.negative(x))
@@ -262,7 +279,7 @@ def _number_by_number(function: Callable[..., float]) -> Callable[..., Array]:
 _SAME_NAME = (
     "add square sqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh"
     " floor ceil trunc isnan isinf isfinite signbit minimum maximum copysign hypot nextafter gcd"
-    " where logical_not logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor"
+    " logical_not logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor"
 )
 _OTHER_NAME = {
     "sub": "subtract",
@@ -301,6 +318,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **{name: _number_by_number(function) for name, function in SCALAR_FUNCTIONS.items()},
     **{name: _refusing_zero(getattr(np, name)) for name in ("floor_divide", "remainder", "fmod")},
     "sign": _sign,
+    "where": _where,
     "sigmoid": _sigmoid,
     "rsqrt": _rsqrt,
     "round": _round,
