@@ -1,0 +1,83 @@
+"""The claim: no lock of levels and tangents is held while another is taken, or a tangent dies."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+
+import pytest
+
+from fastdist.graph.forward_grad import ForwardADLevel, ForwardGrad
+from tests.graph.test_forward_grad import Value
+
+
+@pytest.mark.seed("F9", "F11")
+def test_tangent_dies_outside_of_the_locks() -> None:
+    level = ForwardADLevel.get_next_idx()
+    seen: list[object] = []
+    at, inner, outer = ForwardADLevel.get_by_idx(level), ForwardGrad(), ForwardGrad()
+    inner.set_value("tangent of the tangent", level)
+    value = Value(inner)
+
+    def take_all_locks() -> None:
+        seen.extend([ForwardADLevel.try_get_by_idx(level), len(at), outer.contains(at)])
+
+    def look_from_another_thread() -> None:
+        # Called while the tangent dies: the other thread waits as long as a lock is held.
+        thread = threading.Thread(target=take_all_locks)
+        thread.start()
+        thread.join(5)
+
+    weakref.finalize(value, look_from_another_thread)
+    outer.set_value(value, level)
+    del value
+    ForwardADLevel.release_idx(level)
+    assert seen == [None, 0, False]
+    ended = ForwardADLevel.get_by_idx(ForwardADLevel.get_next_idx())
+    value = Value()
+    weakref.finalize(value, lambda: seen.append(outer.contains(ended)))
+    outer.set_value(value, ended)
+    del value
+    outer.clear()
+    assert seen[3:] == [False]
+    ForwardADLevel.release_idx(0)
+
+
+class OnlyOne:
+    """A lock that fails if its thread holds another one of these."""
+
+    held = threading.local()
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        mine = self.held.__dict__.setdefault("locks", [])
+        assert all(other is self for other in mine), "two locks are held together"
+        self._lock.acquire()
+        mine.append(self)
+
+    def __exit__(self, *error: object) -> None:
+        self.held.locks.pop()
+        self._lock.release()
+
+
+@pytest.mark.seed("F14")
+def test_no_lock_is_taken_while_another_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fastdist.graph.forward_grad._levels_lock", OnlyOne())
+    level = ForwardADLevel.get_by_idx(ForwardADLevel.get_next_idx())
+    level._grads_lock = OnlyOne()  # type: ignore[assignment]
+    grads = [ForwardGrad() for _ in range(4)]
+    for grad in grads:
+        grad._content_lock = OnlyOne()  # type: ignore[assignment]
+        # With the tangent dies one that has a tangent itself.
+        inner = ForwardGrad()
+        inner.set_value("inner", level)
+        grad.set_value(Value(inner), 0)
+        assert grad.contains(0) and grad.value(level) is not None
+        del inner
+    grads[0].reset(0)
+    grads[1].clear()
+    del grads[2], grad
+    ForwardADLevel.release_idx(0)
+    assert all(grad.empty() for grad in grads)
