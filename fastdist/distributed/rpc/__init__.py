@@ -6,11 +6,12 @@
 # that blocks does everything itself on a lane of its own; the Futures of the others are completed
 # by the progress thread (`progress.py`). At the other end the pool's leader takes it from the
 # listener and runs it on the spot (`serving.py`; core/thread_pool.py, Note [Leader and followers]).
-# `wire.py` alone looks into Tensors, `gate.py` alone decides what may be loaded. `interceptors.py`
-# and `handlers.py` are how autograd, tangents and the profiler stand on this room without it
-# knowing them. `peer.py` watches over one other worker and feeds `peer_state.py`, which is pure.
-# `membership.py` knows who is there, `shutdown_barrier.py` how all leave together, and `rref*.py`
-# keep values that stay where they are.
+# `wire.py` alone looks into Tensors, `gate.py` alone decides what may be loaded, and in strict mode
+# `pickle_scan.py` looks at a pickle before it is read. `interceptors.py` and `handlers.py` are how
+# autograd, tangents and the profiler stand on this room without it knowing them. `peer.py` watches
+# over one other worker and feeds `peer_state.py`, which is pure. `membership.py` knows who is
+# there, `shutdown_barrier.py` how all leave together, and `rref*.py` keep values that stay where
+# they are.
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ from fastdist.distributed.pipe.message import EMPTY, NAMED, PICKLE, TENSORS, Buf
 from fastdist.tensor.parameter import Parameter
 from fastdist.tensor.tensor import Tensor
 
-from . import gate
+from . import gate, numpy_values
+from .pickle_scan import require_sound
 
 _HERE: Final = __name__
 _TENSOR_AT: Final = "_tensor_at"
@@ -48,6 +49,10 @@ def register_reducer(
     """Let objects of class kind travel as reduce(object), which is (rebuild, arguments)."""
     _reducers[kind] = reduce
     _rebuilders[rebuild.__module__, rebuild.__qualname__] = rebuild
+
+
+for _kind, _pair in numpy_values.reducers().items():
+    register_reducer(_kind, *_pair)
 
 
 def serialize(value: object, tensors: list[Tensor], name: str = "the value") -> tuple[bytes, int]:
@@ -251,6 +256,8 @@ _packers = threading.local()
 
 
 def _unpickle(body: Buffer, tensors: Sequence[Tensor]) -> Any:
+    if gate.is_strict():
+        require_sound(body)
     try:
         return _Unpickler(io.BytesIO(body), tensors).load()
     except (pickle.UnpicklingError, EOFError, IndexError, UnicodeDecodeError) as error:

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Final, TypeVar
 
-from fastdist.core.errors import ForbiddenFunctionError
+from fastdist.core.errors import ForbiddenFunctionError, MessageError
 
 OPEN: Final = "open"
 STRICT: Final = "strict"
 
 T = TypeVar("T", bound=Callable[..., Any])
 
-# What strict mode always loads: plain values, and how NumPy spells its arrays and numbers.
+# What strict mode always loads. NumPy's values have a form of their own: see numpy_values.py.
 _PLAIN: Final = frozenset(
     {
         ("builtins", name)
@@ -33,11 +33,6 @@ _PLAIN: Final = frozenset(
         ("datetime", "timedelta"),
         ("decimal", "Decimal"),
         ("fractions", "Fraction"),
-        ("numpy", "dtype"),
-        ("numpy", "ndarray"),
-        ("numpy._core.multiarray", "_reconstruct"),
-        ("numpy._core.multiarray", "scalar"),
-        ("numpy._core.numeric", "_frombuffer"),
     }
 )
 
@@ -59,7 +54,10 @@ def export(function: T) -> T:
 
 
 def allow(name: str) -> None:
-    """Let other workers name everything in a module ("pkg.mod") or one thing ("pkg.mod.f")."""
+    """Let other workers name what a module defines ("pkg.mod"), or one thing in it ("pkg.mod.f").
+
+    Note    not what the module only imported: naming `os.system` by way of it, for instance
+    """
     with _rules_lock:
         _allowed.add(name)
 
@@ -74,6 +72,11 @@ def set_mode(mode: str) -> None:
         _named.clear()
 
 
+def is_strict() -> bool:
+    """Return whether only what was exported or allowed may be named."""
+    return _mode != OPEN
+
+
 def find(module: str, name: str) -> Any:
     """Return what another worker named.
 
@@ -82,12 +85,12 @@ def find(module: str, name: str) -> Any:
     """
     if _mode == OPEN:
         return _look_up(module, name)
-    if (module, name) in _PLAIN or (module, name) in _exported:
+    one_thing = (module, name) in _PLAIN or (module, name) in _exported
+    if one_thing or f"{module}.{name}" in _allowed:
         return _look_up(module, name)
-    if module in _allowed or f"{module}.{name}" in _allowed:
-        return _look_up(module, name)
-    found = _without_import(module, name)
-    if isinstance(found, type) and issubclass(found, BaseException):
+    found = _look_up(module, name) if module in _allowed else _without_import(module, name)
+    is_error = isinstance(found, type) and issubclass(found, BaseException)
+    if (is_error or module in _allowed) and _is_defined_as(found, module, name):
         return found
     raise ForbiddenFunctionError(
         f"{module}.{name} may not be used by other workers: this worker runs in strict mode; "
@@ -106,7 +109,10 @@ def find_function(name: bytes) -> Any:
         function = getattr(sys.modules.get(known[0]), known[1], None)
         if function is not None:
             return function
-    module_name, _, attribute = name.decode().partition(":")
+    try:
+        module_name, _, attribute = name.decode().partition(":")
+    except UnicodeDecodeError as error:
+        raise MessageError(f"{name[:40]!r} is no name of a function") from error
     function = find(module_name, attribute)
     require_callable_by_others(function)
     with _rules_lock:
@@ -160,13 +166,19 @@ def _look_up(module: str, name: str) -> Any:
     return found
 
 
+def _is_defined_as(found: object, module: str, name: str) -> bool:
+    """Return whether a module made this function or class itself, rather than imported it."""
+    made_by = getattr(found, "__module__", None), getattr(found, "__qualname__", None)
+    return made_by == (module, name)
+
+
 def _without_import(module: str, name: str) -> Any:
-    # Importing runs code: in strict mode only allowed modules are imported for others.
-    return None if module not in sys.modules else _look_up_or_none(module, name)
+    """Return what a module that is loaded holds, None if it holds nothing of that name.
 
-
-def _look_up_or_none(module: str, name: str) -> Any:
-    try:
-        return _look_up(module, name)
-    except AttributeError:
-        return None
+    Note    importing runs code, and so may asking a module or a class for an attribute: strict mode
+            does either for nobody whom it has not been told of
+    """
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, "__dict__", {}).get(part)
+    return found

@@ -38,7 +38,10 @@ def round_trip(value: object) -> Any:
 
 
 @pytest.fixture
-def strict() -> Iterator[None]:
+def strict(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    # What one test exports or allows is not there for the next.
+    monkeypatch.setattr(gate, "_exported", set(gate._exported))
+    monkeypatch.setattr(gate, "_allowed", set(gate._allowed))
     gate.set_mode(gate.STRICT)
     yield
     gate.set_mode(gate.OPEN)

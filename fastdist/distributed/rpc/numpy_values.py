@@ -1,0 +1,107 @@
+"""NumPy's arrays, numbers and dtypes in a body: a code, a shape and bytes, each checked."""
+
+# Note [NumPy's own pickles] An array pickled as NumPy does it is rebuilt by setting the state of a
+# dtype and of an array. Those states are believed: a dtype whose flags deny that it holds objects
+# lets bytes be taken for pointers. That is more than strict mode may let a caller do, so arrays
+# travel in our own form, which is built by public functions alone, and in strict mode NumPy's is
+# not read. What has no code (objects, records, other packages' dtypes) goes NumPy's way.
+
+from __future__ import annotations
+
+import functools
+import math
+import pickle
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from fastdist.core.errors import MessageError
+
+_CODE: Final = re.compile(r"[<>|][biufcmMSU][1-9]\d{0,8}(\[\d*[a-zA-Z]+\])?")
+_MAX_DIMENSIONS: Final = 32
+_CLASSES: Final = [np.dtype(code) for code in "?bhilqpBHILQPefdgFDGSUmM"]
+
+
+def reducers() -> dict[type, tuple[Callable[[Any], Any], Callable[..., Any]]]:
+    """Return how each of NumPy's classes is taken apart and rebuilt."""
+    found: dict[type, tuple[Callable[[Any], Any], Callable[..., Any]]] = {
+        np.ndarray: (_reduce_array, rebuild_array)
+    }
+    for dtype in _CLASSES:
+        found[dtype.type] = (_reduce_scalar, rebuild_scalar)
+        found[type(dtype)] = (_reduce_dtype, rebuild_dtype)
+    return found
+
+
+def rebuild_dtype(code: str) -> np.dtype[Any]:
+    """Return the dtype of a code such as "<f8".
+
+    Raises  MessageError for what is none, or has no code
+    """
+    try:
+        if isinstance(code, str) and _CODE.fullmatch(code):
+            return np.dtype(code)
+    except (TypeError, ValueError):
+        pass  # told below, as everything else that is no dtype
+    raise MessageError(f"{str(code)[:40]!r} is no code of a dtype of numbers, texts or times")
+
+
+def rebuild_array(code: str, shape: tuple[int, ...], order: str, data: Any) -> np.ndarray[Any, Any]:
+    """Return the array of these bytes, which it does not copy.
+
+    Raises  MessageError where they do not fit together
+    """
+    dtype = rebuild_dtype(code)
+    if (
+        not isinstance(shape, tuple)
+        or len(shape) > _MAX_DIMENSIONS
+        or not all(type(length) is int and 0 <= length < 2**63 for length in shape)
+        or not isinstance(data, bytes | bytearray)
+        or order not in ("C", "F")
+        or math.prod(shape) * dtype.itemsize != len(data)
+    ):
+        raise MessageError(
+            f"an array of {code}, shape {str(shape)[:80]}, order {order!r} in bytes that do not fit"
+        )
+    if not data:
+        return np.empty(shape, dtype, "F" if order == "F" else "C")
+    return np.frombuffer(data, dtype).reshape(shape, order="F" if order == "F" else "C")
+
+
+def rebuild_scalar(code: str, data: bytes) -> Any:
+    """Return the number, text or time of these bytes.
+
+    Raises  MessageError where they do not fit
+    """
+    return rebuild_array(code, (), "C", data)[()]
+
+
+@functools.lru_cache(256)
+def _code_of(dtype: np.dtype[Any]) -> str | None:
+    code = dtype.str
+    return code if _CODE.fullmatch(code) and np.dtype(code) == dtype else None
+
+
+def _reduce_dtype(dtype: np.dtype[Any]) -> Any:
+    code = _code_of(dtype)
+    return dtype.__reduce_ex__(5) if code is None else (rebuild_dtype, (code,))
+
+
+def _reduce_scalar(scalar: np.generic[Any]) -> Any:
+    code = _code_of(scalar.dtype)
+    return scalar.__reduce_ex__(5) if code is None else (rebuild_scalar, (code, scalar.tobytes()))
+
+
+def _reduce_array(array: np.ndarray[Any, Any]) -> Any:
+    code = _code_of(array.dtype)
+    if code is None:
+        return array.__reduce_ex__(5)
+    is_fortran = array.flags.fnc
+    whole = array.T if is_fortran else np.ascontiguousarray(array)
+    data: Any = b""
+    if array.size:
+        # Written into the pickle without a copy, and read as bytes that are the array's own.
+        data = pickle.PickleBuffer(whole.reshape(-1).view(np.uint8).data)
+    return rebuild_array, (code, array.shape, "F" if is_fortran else "C", data)
