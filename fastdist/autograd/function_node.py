@@ -10,6 +10,7 @@ from ..core.errors import GraphError, ShapeError
 from ..dispatch.gradients import reduce_recorded
 from ..dispatch.node_code import unpack_input
 from ..graph.node import Node, raise_changed, raise_released
+from ..graph.saved_tensors import has_hooks, pack_one
 from ..ops.creation import zeros
 from ..tensor.layout import Layout
 from ..tensor.storage import Storage, storage_of
@@ -112,8 +113,11 @@ class FunctionNode(Node):
             return None
         i = position.get(id(tensor))
         storage = storage_of(tensor)
+        hooked = has_hooks()
         if i is not None and results[i] is tensor:
-            return _SavedOutput(tensor, storage, i, self)
+            return (_HookedOutput if hooked else _SavedOutput)(tensor, storage, i, self)
+        if hooked:
+            return (pack_one(tensor), 0, tensor.edge)
         return (tensor, storage.version, tensor.edge)
 
     @property
@@ -233,6 +237,23 @@ class _SavedOutput:
         alias.extra, alias.storage = self.extra, self.storage
         if self.records:
             alias.edge = Edge(node, self.i) if node.num_outputs > 1 else node
+        return alias
+
+
+class _HookedOutput(_SavedOutput):
+    """A saved output that went through the hooks on saved tensors."""
+
+    __slots__ = ("packed",)
+
+    def __init__(self, tensor: Tensor, storage: Storage, i: int, node: FunctionNode) -> None:
+        super().__init__(tensor, Storage(), i, node)
+        self.packed = pack_one(tensor)
+        self.array = None
+
+    def unpack(self, node: FunctionNode) -> Tensor:
+        """Return the output that the unpack hook gives, with its Node as edge."""
+        alias = super().unpack(node)
+        alias.array = self.packed.array
         return alias
 
 

@@ -1,11 +1,16 @@
-"""The recorded graph, as one may look at it and hold on to it."""
+"""The recorded graph, as one may look at it, hold on to it, and keep what it saves elsewhere."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 from ..core.errors import GraphError
+from ..engine.execution_order import current_graph_task_execution_order
 from ..graph.node import Node, RemovableHandle, node_of, output_number
+from ..graph.saved_tensors import disable_hooks, pop_hooks, push_hooks
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
 
@@ -35,4 +40,66 @@ def increment_version(tensor: Tensor) -> None:
     storage_of(tensor).bump()
 
 
-__all__ = ["GradientEdge", "Node", "RemovableHandle", "get_gradient_edge", "increment_version"]
+class saved_tensors_hooks:
+    """Inside this block, in this thread, what Nodes save is what pack_hook makes of it; when a
+    gradient needs it, unpack_hook makes a tensor of that again: same shape, dtype and device.
+
+    The innermost block counts. What goes through hooks is not checked for changes in place.
+    """
+
+    def __init__(
+        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+    ) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> Self:
+        push_hooks(self.pack_hook, self.unpack_hook)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pop_hooks()
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keep what is saved inside this block in main memory, and bring it back for its gradient.
+
+    Note    pin_memory is taken for PyTorch's sake: it changes nothing here
+    """
+
+    def __init__(self, pin_memory: bool = False) -> None:
+        super().__init__(
+            lambda tensor: (tensor.device, tensor.detach().cpu()),
+            lambda packed: packed[1].to(packed[0]),
+        )
+
+
+@contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Let hooks on saved tensors raise error_message inside this block, in this thread.
+
+    Raises  RuntimeError with error_message inside of saved_tensors_hooks
+    """
+    before = disable_hooks(error_message)
+    try:
+        yield
+    finally:
+        disable_hooks(before)
+
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "RemovableHandle",
+    "current_graph_task_execution_order",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]

@@ -14,6 +14,7 @@ from ..graph.anomaly import note_forward
 from ..graph.forward_streams import note_stream
 from ..graph.modes import modes, tls
 from ..graph.node import Node, next_sequence_number
+from ..graph.saved_tensors import pack_saved
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
 from .broadcast import broadcast_shapes
@@ -210,6 +211,8 @@ def _record(
     tensors = [o if isinstance(o, Tensor) else _number_tensor(o, compute) for o in operands]
     node.save(*tensors, *[as_operand(number, compute) for number in attributes], target)
     set_history(target, node)
+    if modes.tracers:
+        pack_saved(node, op.tensors, operands)
 
 
 def set_history(target: Tensor, node: Node) -> None:

@@ -18,6 +18,7 @@ from ..graph.anomaly import note_forward
 from ..graph.forward_streams import note_stream
 from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
+from ..graph.saved_tensors import pack_saved
 from ..kernels.cpu.pointwise import PointwiseKernel, kernel_for
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, layout_of, wrap
@@ -261,6 +262,8 @@ class PointwiseOp(Op):
         tensors = [o if isinstance(o, Tensor) else _number_tensor(o, compute) for o in operands]
         node.save(*tensors, *[as_operand(number, compute) for number in attributes], result)
         result.edge = node
+        if modes.tracers:
+            pack_saved(node, self.tensors, operands)
 
 
 _NO_BOOL = {

@@ -13,6 +13,7 @@ from ..graph.anomaly import note_forward
 from ..graph.forward_streams import note_stream
 from ..graph.modes import modes, set_grad_mode, tls
 from ..graph.node import next_sequence_number
+from ..graph.saved_tensors import pack_saved
 from ..tensor.tensor import Tensor, layout_of, wrap
 from .gradients import as_array
 from .op import Op, common_device, register
@@ -221,6 +222,8 @@ class StructuredOp(Op):
         node.layout = result.layout
         node.save(way, *operands, result, others)
         result.edge = node
+        if modes.tracers:
+            pack_saved(node, self.tensors, operands)
 
     def carry_tangents(
         self, result: Tensor, operands: Sequence[Any], way: Way, others: Sequence[Tensor] = ()

@@ -10,6 +10,7 @@ import pytest
 import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
+from fastdist.autograd.graph import current_graph_task_execution_order
 from fastdist.core.errors import GraphError
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.dependencies import compute_dependencies
@@ -17,7 +18,6 @@ from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.rpc.message_types import MessageType
-from fastdist.engine.execution_order import current_graph_task_execution_order
 from fastdist.graph.accumulate_grad import accumulator_of
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.tasks import End, OnlyFirst, leaf, task_of

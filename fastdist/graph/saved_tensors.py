@@ -1,0 +1,166 @@
+"""Hooks on what Nodes save: tensors are packed when they are saved, and unpacked when asked for.
+
+A Node that saves under hooks holds a PackedTensor where it would hold the tensor. It has the few
+attributes of a Tensor that Nodes read, and asks the unpack hook when its array is read. While hooks
+are open somewhere, `modes.tracers` sends every op the general way, which packs after it saved; with
+none open nobody asks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import GraphError
+from ..tensor.storage import Storage
+from ..tensor.tensor import Tensor, wrap
+from .modes import count_special, count_tracers, no_grad
+
+Pack = Callable[[Tensor], Any]
+Unpack = Callable[[Any], Tensor]
+
+
+class _ThreadHooks(threading.local):
+    # Innermost last; PyTorch's are each thread's own, too.
+    stack: tuple[tuple[Pack, Unpack], ...] = ()
+    disabled: str | None = None
+
+
+_hooks = _ThreadHooks()
+# What PackedTensor says its edge is: no Node's, so that a reader makes a Tensor with the right one.
+_UNKNOWN: Any = object()
+
+
+def push_hooks(pack: Pack, unpack: Unpack) -> None:
+    """Let this thread pack what is saved from now on.
+
+    Raises  RuntimeError while hooks are disabled
+    """
+    if _hooks.disabled is not None:
+        raise GraphError(_hooks.disabled)
+    _hooks.stack = (*_hooks.stack, (pack, unpack))
+    _count(1)
+
+
+def pop_hooks() -> None:
+    """Go back to the hooks before the innermost."""
+    _hooks.stack = _hooks.stack[:-1]
+    _count(-1)
+
+
+def disable_hooks(message: str | None) -> str | None:
+    """Let push_hooks of this thread raise message, or with None work again; return what was before.
+
+    Raises  RuntimeError with message while hooks are open
+    """
+    if message is not None and _hooks.stack:
+        raise GraphError(message)
+    before, _hooks.disabled = _hooks.disabled, message
+    return before
+
+
+def _count(change: int) -> None:
+    count_tracers(change)
+    count_special(change)
+
+
+class PackedTensor:
+    """What stands for a saved tensor: its array is what the unpack hook returns."""
+
+    __slots__ = ("_packed", "_unpack", "extra", "layout")
+    # No changes in place are noticed through hooks.
+    storage: Storage | None = None
+    edge: Any = _UNKNOWN
+
+    def __init__(self, tensor: Tensor, hooks: tuple[Pack, Unpack]) -> None:
+        pack, self._unpack = hooks
+        self.layout, self.extra = tensor.layout, tensor.extra
+        before = tensor._version
+        with no_grad():
+            self._packed = pack(tensor)
+        if tensor._version != before:
+            raise GraphError(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as "
+                "input to pack hook can not be modified by in-place operations as this can lead "
+                "to unexpected side-effects: change a clone()"
+            )
+
+    @property
+    def array(self) -> Any:
+        """Ask the unpack hook.
+
+        Raises  TypeError if it returns no Tensor, RuntimeError if that has another shape, dtype or
+                device
+        """
+        tensor = self._unpack(self._packed)
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(tensor).__name__}"
+            )
+        given, wanted = tensor.layout, self.layout
+        same = given.shape == wanted.shape and given.dtype is wanted.dtype
+        if not same or given.device is not wanted.device:
+            raise GraphError(
+                f"the saved tensor unpack_hook returned {given.dtype.name} of shape {given.shape} "
+                f"on {given.device}; {wanted.dtype.name} of shape {wanted.shape} on "
+                f"{wanted.device} was packed"
+            )
+        return tensor.array
+
+
+class PackedOutput:
+    """The same for a Node's own output, in the place of (array, storage, version, extra)."""
+
+    __slots__ = ("_extra", "_packed", "_storage")
+
+    def __init__(self, packed: PackedTensor, extra: Any) -> None:
+        self._packed, self._extra = packed, extra
+        self._storage = Storage()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self._packed.array, self._storage, 0, self._extra))
+
+
+def pack_saved(node: Any, names: Iterable[str], operands: Sequence[Any]) -> None:
+    """Pack what a Node has just saved of its operands under their names, and its output.
+
+    Note    called where modes.tracers is not zero
+    """
+    if not _hooks.stack:
+        return
+    hooks = _hooks.stack[-1]
+    for name, operand in zip(names, operands, strict=True):
+        # Numbers are not the user's tensors, though Nodes save them as such.
+        saved = isinstance(operand, Tensor) and getattr(node, name, None) is not None
+        if saved and not _is_number(operand):
+            setattr(node, name, PackedTensor(operand, hooks))
+    out = getattr(node, "out", None)
+    if out is not None:
+        array, _, _, extra = out
+        alias = wrap(array, node.layout)
+        alias.edge = node
+        node.out = PackedOutput(PackedTensor(alias, hooks), extra)
+
+
+def pack_one(tensor: Tensor) -> Any:
+    """Return what stands for tensor under this thread's hooks: tensor itself without any."""
+    return PackedTensor(tensor, _hooks.stack[-1]) if _hooks.stack else tensor
+
+
+def has_hooks() -> bool:
+    """Return whether this thread packs what it saves."""
+    return bool(_hooks.stack)
+
+
+def _is_number(tensor: Tensor) -> bool:
+    array = tensor.array
+    return (
+        not tensor.layout.shape
+        and tensor.edge is None
+        and array.__class__ is np.ndarray
+        and not array.flags.writeable
+    )
