@@ -19,27 +19,27 @@ def test_tangent_dies_outside_of_the_locks() -> None:
     inner.set_value("tangent of the tangent", level)
     value = Value(inner)
 
-    def take_all_locks() -> None:
+    def take_all_locks(at: ForwardADLevel) -> None:
         seen.extend([ForwardADLevel.try_get_by_idx(level), len(at), outer.contains(at)])
 
-    def look_from_another_thread() -> None:
+    def look_from_another_thread(at: ForwardADLevel) -> None:
         # Called while the tangent dies: the other thread waits as long as a lock is held.
-        thread = threading.Thread(target=take_all_locks)
+        thread = threading.Thread(target=take_all_locks, args=(at,))
         thread.start()
         thread.join(5)
 
-    weakref.finalize(value, look_from_another_thread)
+    weakref.finalize(value, look_from_another_thread, at)
     outer.set_value(value, level)
     del value
     ForwardADLevel.release_idx(level)
     assert seen == [None, 0, False]
-    ended = ForwardADLevel.get_by_idx(ForwardADLevel.get_next_idx())
+    at = ForwardADLevel.get_by_idx(ForwardADLevel.get_next_idx())
     value = Value()
-    weakref.finalize(value, lambda: seen.append(outer.contains(ended)))
-    outer.set_value(value, ended)
+    weakref.finalize(value, look_from_another_thread, at)
+    outer.set_value(value, at)
     del value
     outer.clear()
-    assert seen[3:] == [False]
+    assert seen[3:] == [at, 0, False]
     ForwardADLevel.release_idx(0)
 
 
