@@ -35,6 +35,8 @@ class Context:
     ) -> None:
         if transport_names is None:
             transport_names = transports_of_environment()
+        if channel_names is None:
+            channel_names = channels_of_environment()
         self._security = NoSecurity() if security is None else security
         self.transports = self._allowed(transports.choose(transport_names))
         self.channels = channels.choose(channel_names)
@@ -51,6 +53,10 @@ class Context:
                 "transport cannot tell processes of one user apart; choose uv"
             )
         return allowed
+
+    def has(self, channel: str) -> bool:
+        """Return whether large tensors may go by a channel."""
+        return any(registration.name == channel for registration in self.channels)
 
     def listen(self, name: str) -> ZmqListener:
         """Return a listener that can be reached by every transport of this context, and by us."""
@@ -101,5 +107,13 @@ class Context:
 
 def transports_of_environment(environment: Mapping[str, str] = os.environ) -> list[str] | None:
     """Return the names of FASTDIST_TRANSPORTS, which are separated by commas; None if unset."""
-    names = [name.strip() for name in environment.get("FASTDIST_TRANSPORTS", "").split(",")]
-    return [name for name in names if name] or None
+    return _names(environment.get("FASTDIST_TRANSPORTS", ""))
+
+
+def channels_of_environment(environment: Mapping[str, str] = os.environ) -> list[str] | None:
+    """Return the names of FASTDIST_CHANNELS, which are separated by commas; None if unset."""
+    return _names(environment.get("FASTDIST_CHANNELS", ""))
+
+
+def _names(text: str) -> list[str] | None:
+    return [name for part in text.split(",") if (name := part.strip())] or None

@@ -39,3 +39,13 @@ def process_start(pid: int) -> int | None:
             return int(file.read().rpartition(b")")[2].split()[19])
     except (OSError, IndexError, ValueError):
         return None
+
+
+def process_lives(pid: int, start: int | None) -> bool:
+    """Return whether the process that started then is there, and is more than its exit code."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return False
+    return int(fields[19]) == start and fields[0] not in (b"Z", b"X")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from fastdist.core.errors import MessageError
 
 from .message_layout import (
+    ARENA_BLOCK,
     AUTOGRAD,
     AUTOGRAD_BLOCK,
     BUFFER,
@@ -16,6 +17,7 @@ from .message_layout import (
     EMPTY,
     FRAME_BYTES,
     HEADER,
+    IN_ARENA,
     INLINE_BYTES,
     MAX_BYTES,
     MAX_TENSORS,
@@ -35,7 +37,7 @@ from .message_layout import (
     TensorEntry,
     sizes_and_strides,
 )
-from .message_tables import Tables, read_entry
+from .message_tables import Tables, borrow, read_entry
 from .metadata import Value, encode_metadata
 
 __all__ = [
@@ -63,6 +65,18 @@ __all__ = [
 _MAX_BODY: Final = 4 * FRAME_BYTES - 4096
 
 
+class Lender(Protocol):
+    """What lends memory to the receiver of a message: channels/arena_lender.py."""
+
+    least_bytes: int
+
+    def lend(self, data: Buffer, message_id: int) -> bytes | None:
+        """Return a descriptor of a block with a copy of data; None if it must go otherwise."""
+
+    def end(self, message_id: int) -> None:
+        """Take back what was lent for a message."""
+
+
 class Message:
     """One request, answer or notice, with everything but its tensors in plain numbers and bytes.
 
@@ -80,6 +94,7 @@ class Message:
         "inner_type",
         "is_bare",
         "lane",
+        "lent_bytes",
         "message_id",
         "metadata",
         "source",
@@ -119,13 +134,15 @@ class Message:
         self.timeout_ms = timeout_ms
         self.lane = lane
         self.flags = 0
+        # How much of it is not in its frames.
+        self.lent_bytes = 0
         self.metadata = metadata
         self.tangents = tangents
         self.autograd = autograd
         self.is_bare = not (inner_type or metadata or tangents or autograd)
 
-    def encode(self) -> list[Buffer]:
-        """Return the frames to send.
+    def encode(self, lender: Lender | None = None) -> list[Buffer]:
+        """Return the frames to send; large buffers stay outside of them if lender takes them.
 
         Raises  MessageError beyond the limits of this file: better here, with a name, than as a
                 dropped connection
@@ -152,9 +169,14 @@ class Message:
         if self.is_bare and not self.tensors and not self.buffers:
             _require_frame_fits(len(self.body))
             return [header + self.body]
-        return self._encode_tables(header, metadata)
+        try:
+            return self._encode_tables(header, metadata, lender)
+        except BaseException:
+            if lender is not None:
+                lender.end(self.message_id)
+            raise
 
-    def _encode_tables(self, header: bytes, metadata: bytes) -> list[Buffer]:
+    def _encode_tables(self, header: bytes, metadata: bytes, lender: Lender | None) -> list[Buffer]:
         if len(self.tensors) > MAX_TENSORS:
             raise MessageError(
                 f"{len(self.tensors)} tensors; a message carries at most {MAX_TENSORS}"
@@ -169,6 +191,14 @@ class Message:
             if size <= INLINE_BYTES:
                 head.append(BUFFER.pack(size, 0))
                 inline.append(buffer)
+            elif (
+                lender is not None
+                and size >= lender.least_bytes
+                and (block := lender.lend(buffer, self.message_id)) is not None
+            ):
+                head.append(BUFFER.pack(size, IN_ARENA))
+                inline.append(block)
+                self.lent_bytes += size
             else:
                 head.append(BUFFER.pack(size, -(-size // FRAME_BYTES)))
                 frames += _cut(buffer)
@@ -236,6 +266,7 @@ def decode(frames: Sequence[Buffer]) -> Message:
     if version != VERSION:
         raise MessageError(f"wire version {version}; this worker speaks {VERSION}")
     message.flags = flags
+    message.lent_bytes = 0
     message.is_bare = not (tangents or metadata_bytes or flags & AUTOGRAD or message.inner_type)
     if tensors or buffers or not message.is_bare:
         try:
@@ -281,17 +312,22 @@ def _read_tables(
 
 def _read_lone_tensor(message: Message, first: Buffer, body_bytes: int) -> None:
     """Read what follows the header where it is one small tensor: what most calls carry."""
+    buffer: Buffer
     size, pieces = BUFFER.unpack_from(first, HEADER.size)
     entry, at = read_entry(first, HEADER.size + BUFFER.size, (size,))
     end = at + body_bytes
-    if pieces or end + size != len(first):
+    if not pieces and end + size == len(first):
+        buffer = bytearray(first[end:])
+    elif pieces == IN_ARENA and end + ARENA_BLOCK.size == len(first):
+        buffer = borrow(first[end:], size)
+    else:
         raise MessageError(
             f"a body of {body_bytes} bytes and a buffer of {size} bytes in {pieces} frames "
             f"announced, {len(first) - at} bytes came"
         )
     message.tensors = (entry,)
     message.body = first[at:end]
-    message.buffers = (bytearray(first[end:]),)
+    message.buffers = (buffer,)
     message.tangents = ()
     message.autograd = message.metadata = None
 

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple, TypeAlias
 # Note [Message layout]
 # All numbers are little endian. Frame 0 is
 #   - header: 64 bytes, HEADER;
-#   - buffer table: size in bytes, number of frames it takes (0: it follows the body in this frame);
+#   - buffer table: size in bytes, number of frames it takes (0: it follows the body in this frame;
+#     IN_ARENA: a descriptor follows the body instead, see channels/arena.py);
 #   - tensor table: buffer, byte offset, dtype, device type, device index, flags, ndim, and as
 #     64-bit numbers the sizes and the strides, which count elements;
 #   - tangent table: tensor, level id, tangent tensor;
@@ -40,6 +41,8 @@ MAX_BYTES: Final = 16 << 30
 INLINE_BYTES: Final = 16 << 10
 FRAME_BYTES: Final = 16 << 20
 NO_INDEX: Final = 0xFFFF
+# Instead of a number of frames.
+IN_ARENA: Final = 0xFFFFFFFF
 # The message id of what is no call and answers none: greetings and notices.
 NO_CALL: Final = (1 << 64) - 1
 
@@ -49,6 +52,8 @@ HEADER: Final = struct.Struct("<BBHIQQII4xIIQHHII")
 BUFFER: Final = struct.Struct("<QI")
 _COUNTS: Final = slice(36, 44)  # of a header: how many tensors, how many buffers
 _NO_COUNTS: Final = bytes(8)
+# Where a buffer lies that is not in the message: arena, slot, generation, offset.
+ARENA_BLOCK: Final = struct.Struct("<QIQQ")
 TENSOR: Final = struct.Struct("<IQBBHBB")
 TANGENT: Final = struct.Struct("<IQI")
 AUTOGRAD_BLOCK: Final = struct.Struct("<QQI")

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from fastdist.core.errors import MessageError
 
 from .message_layout import (
+    ARENA_BLOCK,
     AUTOGRAD_BLOCK,
     BUFFER,
     DEVICE_PAIR,
+    IN_ARENA,
     MAX_DIMENSIONS,
     MAX_TENSORS,
     TANGENT,
@@ -36,6 +38,17 @@ def read_entry(first: Buffer, at: int, buffer_sizes: Sequence[int]) -> tuple[Ten
     if (numbers and min(numbers) < 0) or offset > buffer_sizes[buffer]:
         raise MessageError(f"a tensor outside its buffer: {entry}")
     return entry, at + TENSOR.size + 16 * ndim
+
+
+def borrow(block: Buffer, size: int) -> Buffer:
+    """Return the bytes of a block in another process's memory.
+
+    Raises  MessageError for a block that cannot be
+    """
+    # Imported late: the channels stand above the messages.
+    from .channels import arena_borrower
+
+    return arena_borrower.borrow(block, size)
 
 
 class Tables:
@@ -114,6 +127,8 @@ class Tables:
         return bytearray(self.take(size))
 
     def _join(self, size: int, frames: int) -> Buffer:
+        if frames == IN_ARENA:
+            return borrow(self.take(ARENA_BLOCK.size), size)
         end = self._frames_used + frames
         pieces = self._frames[self._frames_used : end]
         came = sum(len(piece) for piece in pieces)

@@ -22,6 +22,7 @@ from .metrics import CallCounts
 from .outgoing import (
     Call,
     NotGreetedError,
+    bytes_of,
     decode_answer,
     fresh,
     open_answer,
@@ -147,6 +148,7 @@ class Client:
             )
         except BaseException:
             call.peer.pipe.check_in(own)
+            call.take_back()
             raise
 
     def write(self, call: Call) -> None:
@@ -173,7 +175,7 @@ class Client:
         if call is None:
             return  # late: its caller has been told that it took too long
         assert isinstance(call, Call)
-        size = sum(map(len, frames))
+        size = bytes_of(answer, frames)
         plainly = reads_plainly(answer.body, answer.encoding)
         if plainly or not self._pool.submit_uncounted(_complete, call, answer, size):
             _complete(call, answer, size)
@@ -207,6 +209,7 @@ class Client:
         call.charged_bytes = size if is_user_work else -1
         # Only users' calls wait: answers, gradients and clean-up are what frees the room.
         if is_user_work and not peer.credit.take(size, call.deadline):
+            call.take_back()
             raise call.timeout_error()
         if call.envelope.message_type not in NOT_COUNTED:
             self._counts.call_sent(peer.info.name, size)
@@ -230,6 +233,7 @@ class Client:
             self.timeouts.remove(call.message_id)
         if call.charged_bytes >= 0:
             call.peer.credit.give_back(call.charged_bytes)
+        call.take_back()
         if call.envelope.message_type not in NOT_COUNTED:
             self._counts.call_ended(call.peer.info.name, received_bytes, failed=failed)
 
@@ -259,6 +263,7 @@ class Client:
             raise self._lost_error(own, call) from None
         finally:
             peer.pipe.check_in(own, broken=broken)
+            call.take_back()
             self._counts.call_ended(peer.info.name, received_bytes, failed=failed)
 
     def _lost_error(self, own: OwnLane, call: Call) -> Exception:
@@ -280,7 +285,7 @@ def _exchange(call: Call, own: OwnLane) -> tuple[Message, int]:
         answer = decode_answer(frames, call.peer)
         # Older answers are those of calls that took too long; that to no call refuses the greeting.
         if answer.message_id == call.message_id or answer.message_id == NO_CALL:
-            return answer, sum(map(len, frames))
+            return answer, bytes_of(answer, frames)
 
 
 def _complete(call: Call, answer: Message, size: int) -> None:

@@ -22,6 +22,7 @@ from .wire import make_leaves, pack_tensors, unpack_tensors
 
 if TYPE_CHECKING:
     from fastdist.core.device import Device
+    from fastdist.distributed.pipe.message import Lender
 
     from .membership import Record
     from .metrics import CallCounts
@@ -38,9 +39,10 @@ class Host(Protocol):
 
     me: Record
     counts: CallCounts
+    lender_of: Callable[[Record], Lender | None]
 
-    def reply(self, route: bytes, frames: Sequence[Buffer]) -> None:
-        """Send an answer."""
+    def reply(self, route: bytes, frames: Sequence[Buffer]) -> bool:
+        """Send an answer; False if its connection is gone."""
 
 
 class Incoming:
@@ -221,11 +223,14 @@ class Incoming:
             tangents=envelope.tangents,
             autograd=envelope.autograd,
         )
-        self._reply(answer.encode())
+        lender = self.server.lender_of(self.caller)
+        frames = answer.encode(lender)
+        if not self._reply(frames, answer.lent_bytes) and lender is not None:
+            lender.end(message_id)
 
-    def _reply(self, frames: Sequence[Buffer]) -> None:
-        self.sent_bytes = sum(map(len, frames))
-        self.server.reply(self.route, frames)
+    def _reply(self, frames: Sequence[Buffer], lent_bytes: int = 0) -> bool:
+        self.sent_bytes = lent_bytes + sum(map(len, frames))
+        return self.server.reply(self.route, frames)
 
     def _device_map_back(self) -> dict[Device, Device] | None:
         # A result goes back the way the arguments came.

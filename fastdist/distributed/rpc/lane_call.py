@@ -13,7 +13,7 @@ from fastdist.distributed.pipe.message import NO_CALL, Message
 
 from .handlers import Reply
 from .message_types import MessageType
-from .outgoing import Call, decode_answer, open_answer
+from .outgoing import Call, bytes_of, decode_answer, open_answer
 
 if TYPE_CHECKING:
     from fastdist.distributed.pipe.pipe import OwnLane
@@ -72,7 +72,7 @@ class LaneCall:
             # Older answers are those of calls that took too long; that to no call refuses the
             # greeting.
             if answer.message_id in (self._call.message_id, NO_CALL):
-                self._answer, self._size = answer, sum(map(len, frames))
+                self._answer, self._size = answer, bytes_of(answer, frames)
         if self._answer is not None and self._answer.type == MessageType.GREET_FIRST:
             # The lane had lost its connection unnoticed. The request has not run: once more.
             self._end(broken=True, failed=True)
@@ -111,6 +111,7 @@ class LaneCall:
         self._is_over = True
         peer = self._call.peer
         peer.pipe.check_in(self._own, broken=broken)
+        self._call.take_back()
         self._counts.call_ended(peer.info.name, self._size, failed=failed)
 
 

@@ -74,6 +74,9 @@ class MessageType(IntEnum):
     MEMBERSHIP_RESP = OURS + 0x10 | RESPONSE
     # The answer to a request on a connection whose first message was no HELLO.
     GREET_FIRST = OURS + 0x11 | RESPONSE
+    # A worker of the same machine offers memory in which large tensors shall lie.
+    ARENA_OFFER_REQ = OURS + 0x12 | REQUEST
+    ARENA_OFFER_RESP = OURS + 0x13 | RESPONSE
 
     def is_request(self) -> bool:
         """Return whether an answer is expected."""
@@ -108,10 +111,11 @@ RESPONSE_OF: Final[dict[int, MessageType]] = {
     _T.PASS_PROGRESS_REQ: _T.PASS_PROGRESS_RESP,
     _T.CLEANUP_LEVEL_REQ: _T.CLEANUP_LEVEL_RESP,
     _T.MEMBERSHIP_REQ: _T.MEMBERSHIP_RESP,
+    _T.ARENA_OFFER_REQ: _T.ARENA_OFFER_RESP,
 }
 
-# What a shutdown sends while it waits until nothing else is under way.
-NOT_COUNTED: Final = frozenset({_T.SHUTDOWN_BARRIER_REQ, _T.PING})
+# What a shutdown sends while it waits until nothing else is under way, and what changes nothing.
+NOT_COUNTED: Final = frozenset({_T.SHUTDOWN_BARRIER_REQ, _T.PING, _T.ARENA_OFFER_REQ})
 
 # Requests that run what users wrote: their body is a function and its arguments. All others are
 # short, or must never wait behind users' work.
@@ -126,6 +130,7 @@ OURS_ALONE: Final = frozenset(
         _T.ABORT_AUTOGRAD_CONTEXT_REQ,
         _T.PASS_PROGRESS_REQ,
         _T.CLEANUP_LEVEL_REQ,
+        _T.ARENA_OFFER_REQ,
     }
 )
 # Calls whose result is the answer.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from fastdist.core.device import Device
-from fastdist.distributed.pipe.context import transports_of_environment
+from fastdist.distributed.pipe.context import channels_of_environment, transports_of_environment
 from fastdist.distributed.pipe.registry import channels, transports
 
 from . import constants
@@ -82,6 +82,8 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
             _transports = transports_of_environment()
         if _transports is not None:
             transports.require_known(_transports)
+        if _channels is None:
+            _channels = channels_of_environment()
         if _channels is not None:
             channels.require_known(_channels)
         self._transports = _transports
@@ -101,6 +103,13 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
                     f"{mine} to {theirs} and {known[mine]}"
                 )
         self._set_device_map(to, added)
+
+    def device_maps_as_text(self) -> dict[str, dict[str, str]]:
+        """Return the maps as others are told of them."""
+        return {
+            name: {str(mine): str(theirs) for mine, theirs in device_map.items()}
+            for name, device_map in self.device_maps.items()
+        }
 
     def set_devices(self, devices: Sequence[DeviceLike]) -> None:
         """Name the local devices whose streams the agent shall look after."""

@@ -50,6 +50,7 @@ class Call:
         "finish",
         "frames",
         "future",
+        "lent_bytes",
         "message_id",
         "peer",
         "timeout_ms",
@@ -68,6 +69,8 @@ class Call:
         self.deadline, self.timeout_ms = deadline_of(timeout_s)
         self.what = what
         self.frames: Sequence[Buffer] = ()
+        # What of the request is not in its frames but in memory lent to the peer.
+        self.lent_bytes = 0
 
     def await_in_future(
         self, future: Future[Any], finish: Callable[[Call, int, bool], None]
@@ -82,7 +85,12 @@ class Call:
 
     def size_bytes(self) -> int:
         """Return the bytes of the request."""
-        return sum(map(len, self.frames))
+        return self.lent_bytes + sum(map(len, self.frames))
+
+    def take_back(self) -> None:
+        """Take back what was lent and not taken: the call is over."""
+        if self.lent_bytes and self.peer.lender is not None:
+            self.peer.lender.end(self.message_id)
 
     def describe(self) -> str:
         """Return what was called where, for errors."""
@@ -159,7 +167,7 @@ def pack_request(
         return
     device_map = device_map_to(envelope.peer) if envelope.tensors else None
     entries, buffers = pack_tensors(envelope.tensors, device_map)
-    call.frames = Message(
+    message = Message(
         envelope.message_type,
         call.message_id,
         source=rank,
@@ -173,7 +181,9 @@ def pack_request(
         metadata=envelope.metadata or None,
         tangents=envelope.tangents,
         autograd=envelope.autograd,
-    ).encode()
+    )
+    call.frames = message.encode(call.peer.lender)
+    call.lent_bytes = message.lent_bytes
 
 
 def open_answer(answer: Message, call: Call) -> Any:
@@ -232,6 +242,12 @@ def decode_answer(frames: Sequence[Buffer], peer: Peer) -> Message:
         return decode(frames)
     except MessageError as error:
         raise MessageError(f"worker {peer.info.name!r} answered with rubbish: {error}") from error
+
+
+def bytes_of(message: Message, frames: Sequence[Buffer]) -> int:
+    """Return how much a message that came was, what came by shared memory included."""
+    came = sum(map(len, frames))
+    return max(came, message.size_bytes()) if message.buffers else came
 
 
 def fresh(error: Exception) -> Exception:

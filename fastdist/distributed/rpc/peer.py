@@ -23,6 +23,7 @@ from .peer_state import Die, Event, LookAgainAt, Patience, PeerState, Recover, S
 from .progress import Progress
 
 if TYPE_CHECKING:
+    from fastdist.distributed.pipe.channels.arena_lender import Lender
     from fastdist.distributed.pipe.shared_lane import SharedLane
 
 _logger = logging.getLogger(__name__)
@@ -64,6 +65,8 @@ class Peer:
             record.addresses, same_host=me.shares_host_with(record), same_process=self.is_self
         )
         self.credit = credit
+        # Lends memory to the peer, where both may share some.
+        self.lender: Lender | None = None
         self.pipe = Pipe(self._connect, self._greet, self._attend)
         same_host = me.shares_host_with(record)
         self._state = PeerState(time.monotonic(), Patience(grace_s=1.0 if same_host else 10.0))
@@ -204,6 +207,8 @@ class Peer:
             "answers that were on their way are lost, the calls may have run"
         )
         self.pipe.break_off(error, for_good=False)
+        if self.lender is not None:
+            self.lender.connection_broke()
         self.pipe.greet_again()
 
     def _die(self, action: Die) -> None:

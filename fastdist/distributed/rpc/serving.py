@@ -26,9 +26,12 @@ from fastdist.distributed.pipe.message import Buffer, Message, decode
 from .incoming import Incoming
 from .message_types import NOT_COUNTED, REQUEST, USER_WORK, MessageType
 from .metrics import CallCounts, TimeSeriesMetricsTracker
+from .outgoing import bytes_of
 from .remote_errors import pack_error
 
 if TYPE_CHECKING:
+    from fastdist.distributed.pipe.message import Lender
+
     from .membership import Record
 
 _logger = logging.getLogger(__name__)
@@ -75,6 +78,8 @@ class Server:
         self._outbox_lock = threading.Lock()  # guards _outbox
         self._outbox: dict[bytes, list[Sequence[Buffer]]] = {}
         self._leader = 0
+        # What lends memory to a caller for the large tensors of its answers.
+        self.lender_of: Callable[[Record], Lender | None] = lambda caller: None
         # How long requests wait for the interpreter lock, while somebody wants to know.
         self.gil_waits: TimeSeriesMetricsTracker | None = None
 
@@ -107,17 +112,17 @@ class Server:
             for route in [r for r, caller in self._callers.items() if caller.rank == rank]:
                 del self._callers[route]
 
-    def reply(self, route: bytes, frames: Sequence[Buffer]) -> None:
-        """Send an answer, now or with others of its batch."""
+    def reply(self, route: bytes, frames: Sequence[Buffer]) -> bool:
+        """Send an answer, now or with others of its batch; False if its connection is gone."""
         if not self._inbox or threading.get_ident() != self._leader or not can_join(frames):
-            self._listener.reply(route, frames)
-            return
+            return self._listener.reply(route, frames)
         with self._outbox_lock:
             answers = self._outbox.setdefault(route, [])
             answers.append(frames)
             is_full = len(answers) >= MAX_MESSAGES
         if is_full:
             self._flush()
+        return True
 
     def _fill_inbox(self) -> bool:
         if self._outbox:
@@ -155,7 +160,7 @@ class Server:
             return None
         if received.rank is not None:
             _require_same_rank(received.rank, caller)
-        size = sum(map(len, frames))
+        size = bytes_of(message, frames)
         incoming = Incoming(self, received.route, caller, message, size)
         effective = message.inner_type or kind
         if effective not in NOT_COUNTED:

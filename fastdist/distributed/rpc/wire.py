@@ -12,6 +12,7 @@ from fastdist.backends.backend import backend_of
 from fastdist.core.device import CPU, Device
 from fastdist.core.dtypes import from_code
 from fastdist.core.errors import DeviceError, DTypeError, MessageError
+from fastdist.distributed.pipe.channels.arena_borrower import GONE
 from fastdist.distributed.pipe.message import (
     NO_INDEX,
     PARAMETER,
@@ -188,6 +189,11 @@ def _unpack(entry: TensorEntry, buffer: Buffer) -> Tensor:
     if not layout.numel:
         array = np.empty(layout.shape, layout.dtype.numpy)
     elif entry.offset + geometry.extent_bytes > len(buffer):
+        if buffer is GONE:
+            raise MessageError(
+                f"a tensor of shape {entry.sizes} was taken back by its sender before it was read "
+                "here: the call had ended, or the connection had broken"
+            )
         raise MessageError(
             f"a tensor of shape {entry.sizes}, strides {entry.strides} and dtype "
             f"{layout.dtype.name} at byte {entry.offset} does not fit its buffer of "

@@ -16,6 +16,7 @@ from fastdist.distributed.pipe.credit import Credit
 
 from . import constants, gate
 from .agent import RpcAgent, lost_hooks
+from .arena_offers import ArenaOffers
 from .client import Client
 from .handlers import Reply
 from .membership import (
@@ -89,7 +90,7 @@ class ZmqAgent(RpcAgent):
         self._listener = self._context.listen(f"router of {name}")
         try:
             addresses = dict(self._listener.addresses)
-            device_maps = _as_text(options.device_maps)
+            device_maps = options.device_maps_as_text()
             self.me = Record(
                 name, rank, world_size, new_incarnation(), addresses, device_maps, security.kind
             )
@@ -107,11 +108,12 @@ class ZmqAgent(RpcAgent):
         self.client = self.client_class(
             self.me, self.pool, self.counts, self.peer, self.device_map_to
         )
+        progress = self.client.progress
         self.rrefs = RRefContext(self)
-        self._barrier = ShutdownBarrier(
-            self, self.counts, self.peer, self.members.not_in_shutdown
-        )
+        self._barrier = ShutdownBarrier(self, self.counts, self.peer, self.members.not_in_shutdown)
         self._is_leaving = False
+        self._arenas = ArenaOffers(self, self.members, self._peers, progress, self._context)
+        server.lender_of = self._arenas.lender_of
 
     def start(self) -> None:
         """Start to serve."""
@@ -123,6 +125,7 @@ class ZmqAgent(RpcAgent):
             sys.setswitchinterval(self.options.switch_interval)
         self._is_running = True
         self._barrier.register()
+        self._arenas.register()
         self.client.progress.start()
         self.pool.start()
 
@@ -185,6 +188,7 @@ class ZmqAgent(RpcAgent):
                 self.client.answer_came,
                 self._peer_lost,
             )
+            peer.lender = self._arenas.lender_to(record)
             self._peers[worker_id] = peer
         peer.open()
         return peer
@@ -326,6 +330,7 @@ class ZmqAgent(RpcAgent):
             _logger.warning("thread %s still runs a user's function; RPC ends without it", name)
         self._listener.close(_LINGER_S)
         self._barrier.unregister()
+        self._arenas.close()
         if self._switch_interval_before is not None:
             sys.setswitchinterval(self._switch_interval_before)
 
@@ -352,6 +357,7 @@ class ZmqAgent(RpcAgent):
             info[f"agent.peer.{peer.info.name}"] = (
                 f"{state} by {peer.transport}, {peer.pipe.num_pending()} calls without answer"
             )
+        info.update(self._arenas.get_debug_info())
         info["agent.timeouts"] = str(len(self.client.timeouts))
         info["agent.messages_dropped_as_rubbish"] = str(self._server.num_rubbish)
         return info
@@ -387,14 +393,8 @@ class ZmqAgent(RpcAgent):
     def _peer_lost(self, peer: Peer) -> None:
         self._server.forget(peer.info.id)
         self.members.forget(peer.info.id)
+        self.pool.submit_uncounted(self._arenas.peer_lost, peer)
         with self._peers_lock:
             callbacks = [*lost_hooks, *self._lost_callbacks]
         for callback in callbacks:
             self.pool.submit_uncounted(callback, peer.info)
-
-
-def _as_text(device_maps: Mapping[str, Mapping[Device, Device]]) -> dict[str, dict[str, str]]:
-    return {
-        name: {str(mine): str(theirs) for mine, theirs in device_map.items()}
-        for name, device_map in device_maps.items()
-    }

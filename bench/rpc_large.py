@@ -1,0 +1,90 @@
+"""Calls with large tensors between two processes of one machine, beside torch's."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from .harness import Case, Row, compare, peer_torch
+from .rpc import Couple, same, serve
+
+# case: (what, turns a sample, ratio to reach)
+CASES = {
+    "64 KB, and back": ("same 64", 50, None),
+    "256 KB, and back": ("same 256", 50, None),
+    "1 MB, and back": ("same 1024", 20, 0.7),
+    "16 MB, and back": ("same 16384", 4, 0.4),
+    "64 KB, callee reads it": ("read 64", 50, None),
+    "1 MB, callee reads it": ("read 1024", 20, 0.7),
+    "16 MB, callee reads it": ("read 16384", 4, 0.6),
+    "256 MB, callee reads it": ("read 262144", 1, None),
+}
+
+
+def run(rounds: int) -> list[Row]:
+    """Compare calls whose tensor comes back, and calls whose callee reads the whole of it."""
+    kinds = tuple(what for what, _, _ in CASES.values())
+    couples = [Couple(name, __name__) for name in ("fastdist", *(["torch"] * bool(peer_torch())))]
+    try:
+        for couple in couples:
+            couple.warm_up(*kinds)
+        cases = [
+            Case(name, *(couple.stopwatch(what) for couple in couples), target=goal, number=number)
+            for name, (what, number, goal) in CASES.items()
+        ]
+        return compare(cases, rounds)
+    finally:
+        for couple in couples:
+            couple.end()
+
+
+def read(value: Any) -> float:
+    """Be called with a tensor, and look at each of its numbers."""
+    return float(value.sum())
+
+
+def _works(rpc: Any, ones: Callable[[int], Any]) -> dict[str, Callable[[int], None]]:
+    def sync(function: Callable[..., Any], kilobytes: int) -> Callable[[int], None]:
+        def work(number: int) -> None:
+            tensor = tensors.get(kilobytes)
+            if tensor is None:
+                tensor = tensors[kilobytes] = ones(kilobytes << 8)
+            for _ in range(number):
+                rpc.rpc_sync("w1", function, (tensor,))
+
+        return work
+
+    tensors: dict[int, Any] = {}
+    functions = {"same": same, "read": read}
+    works = {}
+    for what, _, _ in CASES.values():
+        name, kilobytes = what.split()
+        works[what] = sync(functions[name], int(kilobytes))
+    return works
+
+
+def _live(library: str, rank: int, connection: Connection) -> None:
+    if library == "torch":
+        import torch
+        from torch.distributed import rpc
+
+        torch.set_num_threads(1)
+        ones: Callable[[int], Any] = torch.ones
+    else:
+        import fastdist
+        from fastdist.distributed import rpc
+
+        ones = fastdist.ones
+    rpc.init_rpc(f"w{rank}", rank=rank, world_size=2)
+    if rank == 0:
+        serve(_works(rpc, ones), connection)
+    rpc.shutdown()
+
+
+if __name__ == "__main__":
+    # Functions are found by name on the other worker: by the module's, not by __main__.
+    live = importlib.import_module("bench.rpc_large")._live
+    live(sys.argv[1], int(sys.argv[2]), Connection(int(sys.argv[3])))

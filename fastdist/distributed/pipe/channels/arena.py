@@ -1,0 +1,62 @@
+"""The channel between processes of one machine: large tensors are copied once, into common memory.
+
+Note [The arena]. A process has one arena: a file without a name (memfd), made when it first sends a
+large tensor to a process of the same machine. Nothing in any directory names it, so nothing can be
+left behind: however its owner ends, the kernel frees it with its last mapping.
+
+Offer: the owner tells the peer its descriptor and lends it a block with random bytes. The peer
+opens /proc/PID/fd/FD, where PID is what the peer's record says, maps the file once, and answers
+with the bytes. Only then is the arena used for it: two containers of one machine, another user, or
+a peer that was told not to, answer with a reason instead (agent debug info), and tensors go in the
+message as ever. The file is sealed, so it can neither shrink nor grow under who maps it.
+
+Lending: a tensor of LEAST_BYTES or more is copied into a block of its own (whole pages), and a
+descriptor takes its place among the message's inline buffers: arena, slot, generation, offset. The
+receiver makes an array over the block; when the last view of that has died, a word in the slot's
+row says so, and the owner, who looks at these words whenever it lends, uses the room again. No
+message tells of it. The block is the receiver's alone meanwhile: it may write into it, and keep it
+for ever. No room, or no slot: the tensor goes in the message. Nobody waits.
+
+Ends: a call that ends takes back what was not taken (arena_borrower.py, Note [Who has a block]). A
+peer that is lost loses what it has not taken at once, and the rest when it releases it or its
+process has ended: not before, for a peer that was only cut off may still read. The receivers of
+a dead owner's blocks give the other pages back. A forked child has copies (arena_fork.py).
+
+Memory: the file is sparse. Pages come when a block needs them, and go 10 to 20 s after they were
+last lent.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from fastdist.distributed.pipe.registry import ARENA_CHANNEL_PRIORITY, channels
+
+from . import arena_layout
+
+_SHARE_OF_MEMORY: Final = 4
+_LEAST_SIZE: Final = 64 << 20
+
+
+class ArenaChannel:
+    """Blocks in memory that processes of one machine share."""
+
+    def why_not_viable(self) -> str | None:
+        """Return what this machine lacks for it."""
+        return arena_layout.why_not_viable()
+
+
+def arena_size() -> int:
+    """Return how large an arena may grow: a quarter of the memory that this process may have."""
+    memory = os.sysconf("SC_PHYS_PAGES") * arena_layout.PAGE
+    try:
+        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
+            memory = min(memory, int(file.read()))
+    except (OSError, ValueError):
+        pass  # no such limit here
+    size = max(_LEAST_SIZE, memory // _SHARE_OF_MEMORY)
+    return arena_layout.TABLE_BYTES + arena_layout.round_up(size)
+
+
+channels.register("arena", ARENA_CHANNEL_PRIORITY, ArenaChannel())

@@ -1,0 +1,222 @@
+"""How two workers of one machine come to lend each other memory, and how that ends."""
+
+# See pipe/channels/arena.py. An offer is a request that the agent makes of itself, at the first
+# large tensor for a peer: while it is under way, and where it is refused, tensors go in messages.
+
+from __future__ import annotations
+
+import itertools
+import logging
+import secrets
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from fastdist.core.errors import FastdistError, MessageError, RpcTimeoutError
+from fastdist.core.future import Future
+from fastdist.distributed.pipe.channels import arena_borrower
+from fastdist.distributed.pipe.channels.arena import arena_size
+from fastdist.distributed.pipe.channels.arena_layout import ArenaError
+from fastdist.distributed.pipe.channels.arena_lender import Lender
+from fastdist.distributed.pipe.channels.arena_owner import TRIM_S, Arena
+from fastdist.distributed.pipe.host import process_lives
+
+from .handlers import Reply, register_handler, unregister_handler
+from .interceptors import Envelope
+from .membership import Membership, Record
+from .message_types import MessageType
+
+if TYPE_CHECKING:
+    from fastdist.distributed.pipe.context import Context
+    from fastdist.distributed.pipe.metadata import Value
+
+    from .agent import RpcAgent
+    from .peer import Peer
+    from .progress import Progress
+
+_OFFER_TIMEOUT_S = 30.0
+_PROOF_BYTES = 32
+# Ids that no message has, for what the blocks of offers are lent for.
+_offer_ids = itertools.count(-1, -1)
+
+_logger = logging.getLogger(__name__)
+
+
+class ArenaOffers:
+    """This worker's arena, those that others have offered, and who may use which.
+
+    Thread  any
+    """
+
+    def __init__(
+        self,
+        agent: RpcAgent,
+        members: Membership,
+        peers: Mapping[int, Peer],
+        progress: Progress,
+        context: Context,
+    ) -> None:
+        self._agent = agent
+        self._members = members
+        self._peers = peers
+        self._progress = progress
+        self._is_wanted = context.has("arena")
+        # Guards the three below it.
+        self._lock = threading.Lock()
+        self._arena: Arena | None = None
+        self._is_closed = False
+        self._borrowed: dict[int, tuple[int, arena_borrower.BorrowedArena]] = {}
+
+    def register(self) -> None:
+        """Take offers from now on."""
+        register_handler(MessageType.ARENA_OFFER_REQ, self._offer_came)
+
+    def lender_to(self, record: Record) -> Lender | None:
+        """Return what lends to a worker; None if it is this one, or of another machine."""
+        me = self._members.me
+        if not self._is_wanted or record.rank == me.rank or not me.shares_processes_with(record):
+            return None
+        return Lender(lambda lender: self._offer_soon(lender, record))
+
+    def lender_of(self, caller: Record) -> Lender | None:
+        """Return what lends to a worker that has called."""
+        peer = self._peers.get(caller.rank)
+        if peer is None or peer.record.incarnation != caller.incarnation:
+            return None
+        return peer.lender
+
+    def peer_lost(self, peer: Peer) -> None:
+        """Take back what can be, and give back what the peer's own memory holds for nobody."""
+        is_gone = not _lives(peer.record)
+        arena = None if peer.lender is None else peer.lender.close()
+        if arena is not None and peer.lender is not None:
+            self._end_in_time(arena, peer.lender, peer.record)
+        with self._lock:
+            found = self._borrowed.pop(peer.info.id, None)
+        if found is not None:
+            arena_borrower.close_borrowed(found[0])
+            found[1].owner_was_lost(is_gone=is_gone)
+
+    def close(self) -> None:
+        """Lend and borrow nothing any more; what was borrowed stays as long as somebody looks."""
+        unregister_handler(MessageType.ARENA_OFFER_REQ)
+        with self._lock:
+            self._is_closed = True
+            arena, self._arena = self._arena, None
+            borrowed, self._borrowed = self._borrowed, {}
+        for arena_id, _ in borrowed.values():
+            arena_borrower.close_borrowed(arena_id)
+        if arena is not None:
+            arena.close()
+
+    def get_debug_info(self) -> dict[str, str]:
+        """Return what is lent, and by which way large tensors go to whom."""
+        with self._lock:
+            arena = self._arena
+        info = {"agent.arena": "none yet" if self._is_wanted else "none: not among the channels"}
+        if arena is not None:
+            num_blocks, lent_bytes, bytes_there = arena.usage()
+            info["agent.arena"] = (
+                f"{num_blocks} blocks of {lent_bytes} bytes lent, {bytes_there} bytes there"
+            )
+        for peer in list(self._peers.values()):
+            if peer.lender is not None:
+                info[f"agent.arena.{peer.info.name}"] = peer.lender.describe()
+            elif not peer.is_self and self._members.me.shares_host_with(peer.record):
+                why = "not among the channels" if not self._is_wanted else "other process ids"
+                info[f"agent.arena.{peer.info.name}"] = f"large tensors in messages ({why})"
+        return info
+
+    def _offer_soon(self, lender: Lender, record: Record) -> None:
+        if not self._agent.submit_uncounted(self._offer, lender, record):
+            lender.refuse("the agent shuts down")
+
+    def _offer(self, lender: Lender, record: Record) -> None:
+        proof, offer_id = secrets.token_bytes(_PROOF_BYTES), next(_offer_ids)
+        try:
+            arena = self._get_or_create_arena()
+            block = arena.lend(proof, lender, offer_id)
+            if block is None:
+                raise ArenaError("the arena is full")
+            words: dict[str, Value] = {
+                "arena": arena.id,
+                "fd": arena.fd,
+                "size": arena.size,
+                "block": block,
+            }
+            kind = MessageType.ARENA_OFFER_REQ
+            answered = self._agent.send(record.rank, kind, (), words, _OFFER_TIMEOUT_S)
+        except (ArenaError, FastdistError) as error:
+            lender.refuse(str(error))
+            return
+
+        def look(done: Future[Reply]) -> None:
+            arena.end(offer_id)
+            self._answered(lender, arena, proof, done)
+
+        answered.add_done_callback(look)
+
+    def _answered(self, lender: Lender, arena: Arena, proof: bytes, done: Future[Reply]) -> None:
+        error = done.exception()
+        if isinstance(error, RpcTimeoutError):
+            lender.offer_again()
+        elif error is not None:
+            lender.refuse(str(error))
+        elif done.value().metadata.get("proof") == proof:
+            lender.open(arena)
+        else:
+            lender.refuse(str(done.value().metadata.get("refused")))
+
+    def _offer_came(self, envelope: Envelope) -> Reply:
+        words, record = envelope.metadata, self._members.get(envelope.peer)
+        try:
+            proof = self._try(record, words["arena"], words["fd"], words["size"], words["block"])
+        except (ArenaError, MessageError, LookupError, TypeError, struct.error) as error:
+            _logger.info("memory of worker %r is not shared: %s", record.name, error)
+            return Reply([], {"refused": f"{self._members.me.name!r} says: {error}"})
+        return Reply([], {"proof": proof})
+
+    def _try(self, record: Record, *words: object) -> bytes:
+        """Return the bytes in an offer's block, having opened the arena."""
+        arena_id, fd, size, block = words
+        if not self._is_wanted:
+            raise ArenaError("it was told to use other channels")
+        if not self._members.me.shares_processes_with(record):
+            raise ArenaError("it has other process ids")
+        if not (isinstance(arena_id, int) and isinstance(fd, int) and isinstance(size, int)):
+            raise ArenaError(f"this is no offer: {words!r}")
+        assert isinstance(block, bytes)
+        arena = arena_borrower.open_borrowed(record.pid, fd, size, arena_id)
+        with self._lock:
+            if self._is_closed:
+                arena_borrower.close_borrowed(arena_id)
+            else:
+                self._borrowed[record.rank] = (arena_id, arena)
+        return bytes(arena.take(block, _PROOF_BYTES))
+
+    def _get_or_create_arena(self) -> Arena:
+        with self._lock:
+            if self._is_closed:
+                raise ArenaError("the agent shuts down")
+            if self._arena is None:
+                self._arena = Arena(arena_size(), self._call_later)
+            return self._arena
+
+    def _call_later(self, seconds: float, function: Callable[[], None]) -> None:
+        """Call function on a pool thread, unless the agent has shut down by then."""
+
+        def call() -> None:
+            self._agent.submit_uncounted(function)
+
+        self._progress.post(self._progress.call_at, time.monotonic() + seconds, call)
+
+    def _end_in_time(self, arena: Arena, lender: Lender, record: Record) -> None:
+        # A peer that was lost but lives may still read what it has taken.
+        if arena.end_all(lender, is_gone=not _lives(record)):
+            self._call_later(TRIM_S, lambda: self._end_in_time(arena, lender, record))
+
+
+def _lives(record: Record) -> bool:
+    return process_lives(record.pid, record.process_start)

@@ -1,0 +1,57 @@
+"""What goes by the arena and what in the message, and what a peer that has no arena is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastdist.core.errors import MessageError
+from fastdist.distributed.pipe.channels.arena_lender import Lender
+from fastdist.distributed.pipe.message import Message, decode
+from fastdist.distributed.pipe.message_layout import PICKLE, TensorEntry
+from tests.distributed.pipe.arena_of_both import Both, numbers
+
+
+def test_a_message_carries_large_buffers_in_the_arena_and_small_ones_itself(both: Both) -> None:
+    lender = Lender(lambda lender: lender.open(both.arena), least_bytes=1 << 16)
+    lender.lend(b"", 0)
+    large, small = numbers().data.cast("B"), bytes(1 << 15)
+    sent = Message(
+        0x102,
+        6,
+        body=b"body",
+        encoding=PICKLE,
+        tensors=[TensorEntry(i, 0, 0, 0, 0, 0, (1,), (1,)) for i in range(3)],
+        buffers=[large, small, b""],
+    )
+    frames = sent.encode(lender)
+    assert len(frames) == 2 and sent.lent_bytes == len(large)
+    came = decode([bytearray(frame) for frame in frames])
+    assert [bytes(buffer) for buffer in came.buffers] == [bytes(large), small, b""]
+    assert came.size_bytes() == sent.size_bytes()
+    alone = Message(0x102, 7, tensors=sent.tensors[:1], buffers=[large])
+    assert bytes(decode(alone.encode(lender)).buffers[0]) == bytes(large)
+    for cut in (1, 12):
+        with pytest.raises(MessageError):
+            decode([alone.encode(lender)[0][:-cut]])
+
+
+def test_a_message_that_cannot_be_sent_lends_nothing(both: Both) -> None:
+    lender = Lender(lambda lender: lender.open(both.arena))
+    lender.lend(b"", 0)
+    message = Message(0x102, 6, body=bytes(65 << 20), buffers=[bytes(1 << 20)])
+    with pytest.raises(MessageError):
+        message.encode(lender)
+    assert both.lent() == 0
+
+
+def test_a_lender_offers_once_and_says_why_it_does_not_lend() -> None:
+    offers: list[Lender] = []
+    lender = Lender(offers.append)
+    assert lender.lend(b"x", 1) is None and lender.lend(b"x", 1) is None
+    assert offers == [lender] and "not answered yet" in lender.describe()
+    lender.offer_again()
+    assert lender.lend(b"x", 1) is None and len(offers) == 2
+    lender.refuse("it has other process ids")
+    assert lender.lend(b"x", 1) is None and len(offers) == 2
+    assert "other process ids" in lender.describe()
+    assert lender.close() is None
