@@ -110,7 +110,7 @@ def remember_way(op: Pointwise, operands: Sequence[Any], arrays: Any, result: Te
         op.is_quick = True
         _quicken(op)
     layouts = []
-    for name, operand in zip(op.tensors, operands, strict=True):
+    for operand in operands:
         if not isinstance(operand, Tensor):
             return  # a number: the closure makes it a constant, which then comes here
         layouts.append(operand.layout)

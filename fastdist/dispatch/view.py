@@ -6,15 +6,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..backends.backend import backend_of
+from ..core.device import CPU
 from ..graph.modes import modes, tls
+from ..graph.node import next_sequence_number
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, layout_of, wrap
 from ..tensor.view_steps import Step, ViewSteps
-from .op import register
+from .op import PLAIN, register
+from .quick_view import quicken_view
 from .structured import StructuredOp
 from .tangents import carry_view
-from .way import Way
+from .way import Way, may_be_kept
 
 
 class ViewOp(StructuredOp):
@@ -31,10 +34,19 @@ class ViewOp(StructuredOp):
         super().__init__(function, kernel="", linear=True, has_out=False)
         self._array: Callable[..., Any] | None = None
         self._prepare: Callable[..., tuple[Any, ...]] | None = None
+        self._looking: Callable[..., Any] | None = None
+        self._raw_gradient: Callable[..., Any] | None = None
 
     def array(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Register how a raw array is viewed."""
         self._array = function
+        return function
+
+    def looking(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Register a function of (layout, *attributes) that returns how a raw CPU array is viewed,
+        with all that is known beforehand worked out; or None.
+        """
+        self._looking = function
         return function
 
     def prepare(self, function: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
@@ -49,6 +61,13 @@ class ViewOp(StructuredOp):
         assert self._array is not None, f"{self.name} has no array function"
         return self._array(backend_of(device.type), array, *attributes)
 
+    def raw_gradient(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Register how the raw gradient of a CPU array's view becomes the array's: a function of
+        (g, input_layout, *attributes).
+        """
+        self._raw_gradient = function
+        return function
+
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
     ) -> Any:
@@ -56,36 +75,114 @@ class ViewOp(StructuredOp):
         (input,) = operands
         if not isinstance(input, Tensor):
             return NotImplemented
-        if self._prepare is not None:
-            attributes = self._prepare(input, *attributes)
-        array = self.view_array(input.array, input.layout.device, attributes)
-        result = wrap(array, view_layout(input.layout, array))
-        result.storage = input.storage or storage_of(input)
+        way = self._view_way(input, attributes)
+        assert way.run is not None and way.layout is not None and way.steps is not None
+        result = see(way.run(input.array), way.layout, way.steps, input)
         if input.edge is not None:
-            self.record(result, operands, Way(attributes, (input.layout,)))
-        self._remember(input, result, attributes)
+            self.record(result, operands, way)
         if modes.special:
             carry_view(result, input)
         return result
 
-    def _remember(self, input: Tensor, result: Tensor, attributes: tuple[Any, ...]) -> None:
-        extra = result.extra = Extra()
-        step = (self, attributes)
-        of = input.extra
-        # A view that was made a leaf of its own is where the graph ends: a base, too.
-        is_leaf = input.edge is not None and input.edge.is_accumulate
-        if of is not None and of.base is not None and of.replay is not None and not is_leaf:
-            extra.base, extra.replay = of.base, ViewSteps(of.replay, step)
-            root = of.tangent_root
-            if root is not None:
-                extra.tangent_root = (input, len(of.replay)) if root is OWN_TANGENT else root
-        else:
-            extra.base, extra.replay = input, ViewSteps(None, step)
-        if tls.grad:
-            assert result.storage is not None
-            result.storage.add_view(result)
-        else:
-            extra.made_in_no_grad = True
+    def _view_way(self, input: Tensor, attributes: tuple[Any, ...]) -> Way:
+        """Return how to look, found before for this layout and attributes if there is one."""
+        layout = input.layout
+        kept = may_be_kept((input,), attributes)
+        key = self.key((layout,), attributes)
+        try:
+            way: Way | None = layout.plans.get(key) if kept else None
+        except TypeError:  # a tuple of what cannot be a key, such as slices
+            way, kept = None, False
+        if way is None:
+            prepared = attributes
+            if self._prepare is not None:
+                prepared = self._prepare(input, *attributes)
+            way = self.way_of(layout, prepared)
+            way.layout = view_layout(layout, self.view_array(input.array, layout.device, prepared))
+            if kept:
+                layout.plans.remember(key, way)
+                if self.written is not None and not self._is_quick and layout.device is CPU:
+                    self._is_quick = True
+                    quicken_view(self, see)
+        return way
+
+    def way_of(self, layout: Layout, attributes: tuple[Any, ...]) -> Way:
+        """Return the Way of canonical attributes on tensors of layout; its layout is not set."""
+        way = Way(attributes, (layout,))
+        way.run = self._look_from(layout, attributes)
+        way.steps = ViewSteps(None, (self, attributes))
+        raw = self._raw_gradient
+        if raw is not None and layout.device is CPU:
+            way.gradients = (lambda g: raw(g, layout, *attributes),)
+        return way
+
+    def _look_from(self, layout: Layout, attributes: tuple[Any, ...]) -> Callable[[Any], Any]:
+        if self._looking is not None and layout.device is CPU:
+            found: Callable[[Any], Any] | None = self._looking(layout, *attributes)
+            if found is not None:
+                return found
+        look, backend = self._array, backend_of(layout.device.type)
+        assert look is not None, f"{self.name} has no array function"
+        return lambda array: look(backend, array, *attributes)
+
+    def at(self, input: Tensor, index: tuple[Any, ...]) -> Tensor:
+        """Return the view of input at index, integers and slices that change from call to call.
+
+        Raises  IndexError for what is outside
+        """
+        layout = input.layout
+        if input.__class__ not in PLAIN or modes.special or layout.device is not CPU:
+            return self.general((input,), (index,))  # type: ignore[no-any-return]
+        array = input.array[index]
+        result = see(array, view_layout(layout, array), ViewSteps(None, (self, (index,))), input)
+        edge = input.edge
+        if edge is not None and not (modes.grad_off and not tls.grad):
+            result.edge = node = self.node_class()
+            node.seq = next_sequence_number()
+            node.edges = (edge,)
+            node.hooks = None
+            node.layout = result.layout
+            node.way = self.way_of(layout, (index,))
+        return result
+
+
+def see(array: Any, layout: Layout, steps: ViewSteps, input: Tensor) -> Tensor:
+    """Return a raw view of input's array, made by steps, as a Tensor; it is not recorded yet."""
+    result = new(Tensor)
+    result.array, result.layout, result.edge = array, layout, None
+    storage = input.storage
+    if storage is None:
+        storage = storage_of(input)
+    result.storage = storage
+    extra = result.extra = Extra()
+    of = input.extra
+    # A view that was made a leaf of its own is where the graph ends: a base, too.
+    if (
+        of is None
+        or of.base is None
+        or of.replay is None
+        or (input.edge is not None and input.edge.is_accumulate)
+    ):
+        extra.base, extra.replay = input, steps
+    else:
+        _see_further(steps, input, of, extra)
+    if tls.grad:
+        storage.add_view(result)
+    else:
+        extra.made_in_no_grad = True
+    return result
+
+
+def _see_further(steps: ViewSteps, input: Tensor, of: Extra, extra: Extra) -> None:
+    """Let extra tell of a view of a view."""
+    assert of.replay is not None
+    extra.base, extra.replay = of.base, ViewSteps(of.replay, steps.last)
+    root = of.tangent_root
+    if root is not None:
+        extra.tangent_root = (input, len(of.replay)) if root is OWN_TANGENT else root
+
+
+new = object.__new__
 
 
 def view_layout(of: Layout, array: Any) -> Layout:
@@ -121,7 +218,7 @@ def replay(tensor: Tensor, steps: Iterable[Step]) -> Tensor:
         array = op.view_array(tensor.array, tensor.layout.device, attributes)
         result = wrap(array, layout_of(array, tensor.layout.device))
         result.storage = storage_of(tensor)
-        op.record(result, (tensor,), Way(attributes, (tensor.layout,)))
+        op.record(result, (tensor,), op.way_of(tensor.layout, attributes))
         tensor = result
     return tensor
 

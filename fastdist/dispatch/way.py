@@ -19,6 +19,7 @@ from ..core.dtypes import DType
 from ..kernels.cpu.short import Facts
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor
+from ..tensor.view_steps import ViewSteps
 
 
 class Plan(NamedTuple):
@@ -50,7 +51,9 @@ class Way:
     Thread  immutable
     """
 
-    __slots__ = ("attributes", "gradients", "layout", "layouts", "more", "plan", "records", "run")
+    __slots__ = (
+        "attributes", "gradients", "layout", "layouts", "more", "plan", "records", "run", "steps",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -65,6 +68,7 @@ class Way:
         self.gradients: tuple[Callable[..., Any] | None, ...] | None = None
         self.layout: Layout | None = None
         self.more: tuple[Layout, ...] = ()
+        self.steps: ViewSteps | None = None  # of a view of a tensor that is no view
         self.records = plan is None or plan.dtype.is_floating_point
 
 

@@ -14,6 +14,7 @@ from ..graph import tensor_methods
 from ..ops import (
     activation,
     arithmetic,
+    basic_index,
     bitwise,
     casting,
     comparison,
@@ -59,7 +60,8 @@ from .names import (
 )
 
 CATALOGUE = (
-    *(activation, arithmetic, bitwise, casting, comparison, copying, counting, creation, einsum),
+    *(activation, arithmetic, basic_index, bitwise, casting, comparison, copying, counting),
+    *(creation, einsum),
     *(embedding, extrema, extremes, indexing, joining, likelihood, losses, matmul, movement),
     *(normalization, norms, ordering, products, random, rearranging, reductions, rounding),
     *(selection, shorthand, softmax, subscript, transcendental, variants, tensor_methods),

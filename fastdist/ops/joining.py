@@ -19,6 +19,7 @@ from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ..graph.modes import modes, tls
 from ..graph.node import Edge, Node, next_sequence_number
 from ..tensor.tensor import Tensor, layout_of, wrap
+from .basic_index import basic_index
 
 
 class CatBackward0(Node):
@@ -182,7 +183,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     if length < 0 or start + length > n:
         raise ShapeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
     index = (slice(None),) * axis + (slice(start, start + length), ...)
-    return OPS["basic_index"].general((input,), (index,))  # type: ignore[no-any-return]
+    return basic_index.at(input, index)
 
 
 class DimRange(ShapeError, IndexError):
@@ -202,7 +203,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
             f"{list(input.layout.shape)} at dimension {axis}"
         )
     where = (slice(None),) * axis + (index, ...)
-    return OPS["basic_index"].general((input,), (where,))  # type: ignore[no-any-return]
+    return basic_index.at(input, where)
 
 
 class SplitBackward0(Node):
@@ -253,8 +254,7 @@ class UnbindBackward0(SplitBackward0):
 def _views_at(
     input: Tensor, places: Sequence[Any], recorded: type[SplitBackward0] = SplitBackward0
 ) -> tuple[Tensor, ...]:
-    index = OPS["basic_index"]
-    views = tuple([index.general((input,), (place,)) for place in places])
+    views = tuple([basic_index.at(input, place) for place in places])
     if len(views) > 1 and views[0].edge is not None:
         node = recorded(input, views, places)
         for i, view in enumerate(views):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..core.errors import ShapeError
 from ..dispatch.arguments import checked
+from ..dispatch.broadcast import sum_array_to
 from ..dispatch.rules import normalize_axis
 from ..dispatch.view import view as view_op
 from ..tensor.layout import Layout, Shape, count_elements
@@ -105,6 +108,16 @@ def _(backend: Any, array: Any, shape: Shape) -> Any:
     return array.reshape(shape)  # within prepare's check a view
 
 
+@view.looking
+def _(layout: Layout, shape: Shape) -> Any:
+    return lambda array: array.reshape(shape)
+
+
+@view.raw_gradient
+def _(g: Any, layout: Layout, shape: Shape) -> Any:
+    return g.reshape(layout.shape)
+
+
 @view.vjp("input")
 def _(g: Tensor, input_layout: Layout) -> Tensor:
     return g.reshape(input_layout.shape)
@@ -127,6 +140,20 @@ def _(backend: Any, array: Any, dim0: int, dim1: int) -> Any:
     if axes:
         axes[dim0], axes[dim1] = axes[dim1], axes[dim0]
     return array.transpose(tuple(axes))
+
+
+@transpose.looking
+def _(layout: Layout, dim0: int, dim1: int) -> Any:
+    axes = list(range(len(layout.shape)))
+    if axes:
+        axes[dim0], axes[dim1] = dim1, dim0
+    order = tuple(axes)
+    return lambda array: array.transpose(order)
+
+
+@transpose.raw_gradient
+def _(g: Any, layout: Layout, dim0: int, dim1: int) -> Any:
+    return g.swapaxes(dim0, dim1) if layout.shape else g
 
 
 @transpose.vjp("input")
@@ -160,6 +187,16 @@ def _(input: Tensor, dims: Any) -> tuple[Any, ...]:
 @permute.array
 def _(backend: Any, array: Any, dims: tuple[int, ...]) -> Any:
     return array.transpose(dims)
+
+
+@permute.looking
+def _(layout: Layout, dims: tuple[int, ...]) -> Any:
+    return lambda array: array.transpose(dims)
+
+
+@permute.raw_gradient
+def _(g: Any, layout: Layout, dims: tuple[int, ...]) -> Any:
+    return g.transpose(sorted(range(len(dims)), key=dims.__getitem__))
 
 
 @permute.vjp("input")
@@ -206,6 +243,33 @@ def _(backend: Any, array: Any, sizes: Shape) -> Any:
     return backend.expand(array, sizes)
 
 
+@expand.looking
+def _(layout: Layout, sizes: Shape) -> Any:
+    if not layout.contiguous or not layout.numel or 0 in sizes:
+        return None
+    lead, item = len(sizes) - len(layout.shape), layout.dtype.itemsize
+    kept = [
+        step * item if n == wanted else 0
+        for n, step, wanted in zip(layout.shape, layout.strides, sizes[lead:], strict=True)
+    ]
+    steps, dtype, ndarray = [0] * lead + kept, layout.dtype.numpy, np.ndarray
+    repeats = any(step == 0 and n > 1 for step, n in zip(steps, sizes, strict=True))
+
+    def look(array: Any) -> Any:
+        # Memory without gaps lends its buffer, in a tenth of as_strided's time.
+        seen: Any = ndarray(sizes, dtype, array, 0, steps)
+        if repeats:
+            seen.flags.writeable = False  # one place in memory stands for many elements
+        return seen
+
+    return look
+
+
+@expand.raw_gradient
+def _(g: Any, layout: Layout, sizes: Shape) -> Any:
+    return sum_array_to(g, layout)
+
+
 @expand.vjp("input")
 def _(g: Tensor, input_layout: Layout) -> Tensor:
     return g.sum_to_size(input_layout.shape)
@@ -229,8 +293,23 @@ def _(input: Tensor, dim: Any) -> tuple[Any, ...]:
 
 @squeeze.array
 def _(backend: Any, array: Any, dim: tuple[int, ...]) -> Any:
+    return array[_without(dim, len(array.shape))]
+
+
+def _without(dims: tuple[int, ...], ndim: int) -> tuple[Any, ...]:
     # With an Ellipsis NumPy gives a 0-d view, never a scalar.
-    return array[(*(0 if i in dim else slice(None) for i in range(len(array.shape))), Ellipsis)]
+    return (*(0 if i in dims else slice(None) for i in range(ndim)), Ellipsis)
+
+
+@squeeze.looking
+def _(layout: Layout, dim: tuple[int, ...]) -> Any:
+    index = _without(dim, len(layout.shape))
+    return lambda array: array[index]
+
+
+@squeeze.raw_gradient
+def _(g: Any, layout: Layout, dim: tuple[int, ...]) -> Any:
+    return g.reshape(layout.shape)
 
 
 @squeeze.vjp("input")
@@ -253,29 +332,20 @@ def _(backend: Any, array: Any, dim: int) -> Any:
     return array[(slice(None),) * dim + (None,)]
 
 
+@unsqueeze.looking
+def _(layout: Layout, dim: int) -> Any:
+    index = (slice(None),) * dim + (None,)
+    return lambda array: array[index]
+
+
+@unsqueeze.raw_gradient
+def _(g: Any, layout: Layout, dim: int) -> Any:
+    return g.reshape(layout.shape)
+
+
 @unsqueeze.vjp("input")
 def _(g: Tensor, dim: int) -> Tensor:
     return g.squeeze(dim)
-
-
-@view_op
-def basic_index(input: Tensor, index: Any) -> Tensor:
-    """Return the view that integers, slices, None and Ellipsis choose: the part of `x[...]` that
-    shares memory.
-    """
-
-
-@basic_index.array
-def _(backend: Any, array: Any, index: Any) -> Any:
-    # With an Ellipsis NumPy gives a 0-d view, never a scalar.
-    return array[index if Ellipsis in index else (*index, Ellipsis)]
-
-
-@basic_index.vjp("input")
-def _(g: Tensor, input_layout: Layout, index: Any) -> Tensor:
-    from .copying import place
-
-    return place(g, input_layout.shape, index)  # type: ignore[no-any-return]
 
 
 @checked
@@ -287,7 +357,7 @@ def t(input: Tensor) -> Tensor:
     ndim = len(input.layout.shape)
     if ndim > 2:
         raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D")
-    return transpose.general((input,), (0, 1)) if ndim == 2 else input.view(input.layout.shape)
+    return transpose.public(input, 0, 1) if ndim == 2 else input.view(input.layout.shape)
 
 
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
@@ -298,7 +368,16 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         shape = sizes
     elif sizes:
         raise TypeError(f"reshape() got the shape twice: {sizes} and shape={shape!r}")
-    sizes = canonical_sizes("reshape", shape, input.layout.numel)
-    if view_strides(input.layout, sizes) is None:
-        input = input.contiguous()
-    return view.general((input,), (sizes,))  # type: ignore[no-any-return]
+    layout = input.layout
+    if len(shape) == 1 and shape[0].__class__ is list:
+        shape = tuple(shape[0])
+    try:
+        # Of strides that are none of C order's, only what is a view may be known.
+        is_known = (view, shape, tuple) in layout.plans
+    except TypeError:
+        is_known = False  # a list in a list, and soon an error that says so
+    if not is_known:
+        sizes = canonical_sizes("reshape", shape, layout.numel)
+        if view_strides(layout, sizes) is None:
+            input = input.contiguous()
+    return view.public(input, *shape)  # type: ignore[no-any-return]

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from ..backends.backend import backend_of
-from ..core.dtypes import DType, bool_
+from ..core.device import CPU
+from ..core.dtypes import DType, bool_, int64
 from ..core.errors import DTypeError, ShapeError, VersionError
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..dispatch.constants import as_operand
 from ..dispatch.copy_inplace import copy_, value_of, will_record
 from ..dispatch.inplace import require_may_change
-from ..dispatch.op import OPS
+from ..dispatch.op import PLAIN
 from ..dispatch.rules import DimError
 from ..dispatch.structured import Plan, structured
 from ..dispatch.tangents import levels_of
@@ -22,7 +23,9 @@ from ..graph.modes import modes
 from ..tensor.layout import Layout, Shape
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_array
+from .basic_index import basic_index
 from .index_entries import split_index
+from .indexing import select_slices
 
 
 class Places:
@@ -149,6 +152,10 @@ def subscript(input: Tensor, index: Any) -> Tensor:
         and _BASIC.issuperset((index.start.__class__, index.stop.__class__))
     ):
         return view_at(input, (index, Ellipsis))
+    if kind in PLAIN and input.__class__ in PLAIN:
+        rows = _rows_at(input, index)
+        if rows is not None:
+            return select_slices.public(*rows, 0)  # type: ignore[no-any-return]
     basic, entries = split_index(input, index)
     if basic or entries is None:
         input = view_at(input, basic or (Ellipsis,))
@@ -157,10 +164,30 @@ def subscript(input: Tensor, index: Any) -> Tensor:
     return take_places.general((input,), (Places(entries, input.layout),))  # type: ignore[no-any-return]
 
 
+def _rows_at(input: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return (tensor, vector of places) of which the slices along axis 0 are input[index]; None
+    where that is not so simple.
+    """
+    layout, found = input.layout, index.layout
+    if layout.device is not CPU or found.device is not CPU or not layout.numel or modes.special:
+        return None
+    if found.dtype is int64:
+        places = index.array
+        # Places counted from the end are left to NumPy.
+        if len(found.shape) == 1 and found.numel and layout.shape:
+            return (input, index) if places.item(places.argmin()) >= 0 else None
+    elif found.dtype is bool_ and found.shape == layout.shape and layout.shape:
+        return input.reshape(-1), from_array(index.array.ravel().nonzero()[0])
+    return None
+
+
 def view_at(input: Tensor, basic: tuple[Any, ...]) -> Tensor:
     """Return the view of input that integers, slices, None and `...` choose."""
     try:
-        return OPS["basic_index"].general((input,), (basic,))  # type: ignore[no-any-return]
+        if Ellipsis not in basic:
+            # With an Ellipsis NumPy gives a 0-d view, never a scalar.
+            basic = (*basic, Ellipsis)
+        return basic_index.at(input, basic)
     except (IndexError, OverflowError) as error:
         raise _explained(input, basic) from error
 

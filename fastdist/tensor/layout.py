@@ -21,11 +21,11 @@ Shape = tuple[int, ...]
 
 # Plans found between two layouts are kept on the first of them. A program that meets ever new
 # shapes would fill the table for ever, so a full one starts again.
-_PLANS_PER_LAYOUT = 64
+_PLANS_PER_LAYOUT = 256
 
 
 class PlanTable(dict[Any, Any]):
-    """A dict that forgets everything when it holds 64 entries."""
+    """A dict that forgets everything when it holds 256 entries."""
 
     __slots__ = ()
 

@@ -27,22 +27,18 @@ class Extra:
     AccumulateGrad.
     """
 
-    __slots__ = (
-        "base", "frozen", "grad", "made_in_no_grad", "name", "replay", "tangent_root", "tangents",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.base: Tensor | None = None
-        # The chain of (view op, arguments) that makes this view out of its base.
-        self.replay: ViewSteps | None = None
-        self.tangents: Any = None  # a ForwardGrad
-        # Whose tangent a view's is a view of: base's (None), nobody's (OWN_TANGENT), or that of (a
-        # tensor, how many steps of replay come before it).
-        self.tangent_root: tuple[Any, ...] | None = None
-        self.grad: Tensor | None = None
-        self.frozen: Any = None  # the AccumulateGrad of a leaf while it does not require grad
-        self.name: str | None = None
-        self.made_in_no_grad = False
+    # Defaults of the class, not of __init__: each view has one, and it sets the first two.
+    base: Tensor | None = None
+    # The chain of (view op, arguments) that makes this view out of its base.
+    replay: ViewSteps | None = None
+    tangents: Any = None  # a ForwardGrad
+    # Whose tangent a view's is a view of: base's (None), nobody's (OWN_TANGENT), or that of (a
+    # tensor, how many steps of replay come before it).
+    tangent_root: tuple[Any, ...] | None = None
+    grad: Tensor | None = None
+    frozen: Any = None  # the AccumulateGrad of a leaf while it does not require grad
+    name: str | None = None
+    made_in_no_grad = False
 
 
 class Tensor(TensorMethods):

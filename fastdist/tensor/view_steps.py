@@ -22,6 +22,11 @@ class ViewSteps:
         self._step = step
         self._length: int = 1 if before is None else before._length + 1
 
+    @property
+    def last(self) -> Step:
+        """The last step."""
+        return self._step
+
     def __len__(self) -> int:
         return self._length
 

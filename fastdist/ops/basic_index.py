@@ -1,0 +1,38 @@
+"""The part of `x[...]` that shares memory: integers, slices, None and `...`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..dispatch.view import view as view_op
+from ..tensor.layout import Layout
+from ..tensor.tensor import Tensor
+
+
+@view_op
+def basic_index(input: Tensor, index: Any) -> Tensor:
+    """Return the view that integers, slices, None and Ellipsis choose: the part of `x[...]` that
+    shares memory.
+    """
+
+
+@basic_index.array
+def _(backend: Any, array: Any, index: Any) -> Any:
+    # With an Ellipsis NumPy gives a 0-d view, never a scalar.
+    return array[index if Ellipsis in index else (*index, Ellipsis)]
+
+
+@basic_index.raw_gradient
+def _(g: Any, layout: Layout, index: Any) -> Any:
+    whole = np.zeros(layout.shape, g.dtype)
+    whole[index] = g
+    return whole
+
+
+@basic_index.vjp("input")
+def _(g: Tensor, input_layout: Layout, index: Any) -> Tensor:
+    from .copying import place
+
+    return place(g, input_layout.shape, index)  # type: ignore[no-any-return]
