@@ -337,6 +337,7 @@ def metrics() -> None:
     rpc.rpc_sync("w0", who)
     assert float(agent.get_metrics()["agent.gil_average_wait_time_us"]) >= 0
     rpc.enable_gil_profiling(False)
+    rpc.rpc_sync("w2", who)
     before = agent.counts.network_data()["w2"]
     rpc.rpc_sync("w2", who)
     with pytest.raises(KeyError):
