@@ -63,10 +63,11 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _demo(arguments: Sequence[str]) -> int:
-    from fastdist.examples.digits_settings import parse_settings
+    from fastdist.examples.digits_settings import make_folder, parse_settings
     from fastdist.launch.main import main as run
 
-    parse_settings(arguments)  # here, so that a mistake is told once and not by every worker
+    # Here, so that a mistake is told once, and not by workers.
+    make_folder(parse_settings(arguments).folder)
     program = ["-n", "3", "-m", "fastdist.examples.digits", *arguments]
     return run(program, prog="fastdist demo")
 

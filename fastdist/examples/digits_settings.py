@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import math
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-EPOCHS = 24
+from fastdist.launch.command_parser import CommandParser
+
+_EPOCHS, _BATCH_SIZE, _LR = 24, 32, 0.3
+_PROG = "fastdist demo"
 
 
 @dataclass(frozen=True)
@@ -20,19 +25,50 @@ class Settings:
     seed: int
     folder: Path
 
+    @property
+    def is_as_shipped(self) -> bool:
+        """Say whether the training is one that is known to learn."""
+        return self.epochs >= _EPOCHS and (self.batch_size, self.lr) == (_BATCH_SIZE, _LR)
+
 
 def parse_settings(arguments: Sequence[str] | None) -> Settings:
     """Read arguments; on a mistake print what was expected and exit with status 2."""
-    parser = argparse.ArgumentParser(
-        prog="fastdist demo",
+    parser = CommandParser(
+        _PROG,
+        f"{_PROG} --epochs 3",
         description="Train a small model whose layers live in three processes.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--epochs", type=int, default=EPOCHS)
-    parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--lr", type=float, default=0.2, help="how far a step goes")
-    parser.add_argument("--seed", type=int, default=0, help="of the split and the first weights")
-    parser.add_argument("--out", type=Path, default=Path("fastdist-demo"), help="for the pictures")
-    given = parser.parse_args(arguments)
+    add = parser.add_argument
+    add("--epochs", type=int, default=_EPOCHS, metavar="N", help="how often to see every digit")
+    add("--batch-size", type=int, default=_BATCH_SIZE, metavar="N", help="digits a step")
+    add("--lr", type=float, default=_LR, metavar="X", help="how far a step goes")
+    add("--seed", type=int, default=0, metavar="N", help="of the split and of the first weights")
+    add("--out", type=Path, default=Path("fastdist-demo"), metavar="FOLDER", help="for pictures")
+    given = parser.read(arguments)
     if given.epochs < 1 or given.batch_size < 1:
-        parser.error("--epochs and --batch-size must be at least 1")
+        parser.refuse(
+            "--epochs and --batch-size must be at least 1, "
+            f"got {given.epochs} and {given.batch_size}"
+        )
+    if not (given.lr > 0 and math.isfinite(given.lr)):
+        parser.refuse(f"--lr must be more than 0, and finite, got {given.lr}")
+    if not 0 <= given.seed < 2**63:
+        parser.refuse(f"--seed must be 0 or more, and fit into 63 bits, got {given.seed}")
     return Settings(given.epochs, given.batch_size, given.lr, given.seed, given.out)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder for the pictures, before a training whose end it would spoil.
+
+    Raises  SystemExit with a sentence if nothing can be written there
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise SystemExit(
+            f"{_PROG}: no pictures can be written to {str(folder)!r}: {error.strerror}; "
+            "name another folder with --out"
+        ) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,22 +18,6 @@ class Layer(NamedTuple):
     bias: Array
 
 
-def make_layers(sizes: Sequence[int], seed: int = 0) -> list[Layer]:
-    """Draw layers for sizes (inputs, hidden ..., outputs), uniform within 1/sqrt(inputs)."""
-    generator = np.random.Generator(np.random.Philox(seed))
-    layers = []
-    for inputs, outputs in pairwise(sizes):
-        bound = 1.0 / np.sqrt(inputs)
-        weight = generator.uniform(-bound, bound, (outputs, inputs))
-        layers.append(Layer(weight, generator.uniform(-bound, bound, outputs)))
-    return layers
-
-
-def forward(layers: Sequence[Layer], images: Array) -> Array:
-    """Return the logits: ReLU between the layers, none after the last."""
-    return _activations(layers, images)[-1]
-
-
 def loss_and_gradients(
     layers: Sequence[Layer], images: Array, labels: NDArray[np.int64]
 ) -> tuple[float, list[Layer]]:
@@ -47,19 +30,6 @@ def loss_and_gradients(
         # x is what ReLU let through: where it is zero, nothing flows back.
         g = np.where(x > 0.0, g @ layer.weight, 0.0)
     return loss, gradients[::-1]
-
-
-def step(layers: Sequence[Layer], gradients: Sequence[Layer], lr: float) -> list[Layer]:
-    """Return the layers after one step of plain gradient descent."""
-    return [
-        Layer(layer.weight - lr * gradient.weight, layer.bias - lr * gradient.bias)
-        for layer, gradient in zip(layers, gradients, strict=True)
-    ]
-
-
-def accuracy(logits: Array, labels: NDArray[np.int64]) -> float:
-    """Return the share of rows whose largest logit is the label's."""
-    return float((logits.argmax(axis=1) == labels).mean())
 
 
 def _activations(layers: Sequence[Layer], images: Array) -> list[Array]:

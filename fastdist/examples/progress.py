@@ -8,10 +8,11 @@ import sys
 import time
 from typing import TextIO
 
-# With it the longest usual line fits a terminal of 80 columns.
-_BAR_COLUMNS = 16
+# With the longest bar the longest usual line fits a terminal of 80 columns.
+_BAR_COLUMNS, _LEAST_BAR_COLUMNS = 16, 4
 _REDRAW_S = 0.05
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+_EMPTY = "░"
 
 
 class Progress:
@@ -27,6 +28,7 @@ class Progress:
         self._examples = examples
         self._out = sys.stdout if out is None else out
         self._width = _terminal_width(self._out)
+        self._can_draw = _can_write(self._out, _EIGHTHS + _EMPTY)
         self._accuracy: float | None = None
         self._epoch_start = time.perf_counter()
         self._last_drawn = -1.0
@@ -41,13 +43,20 @@ class Progress:
         if self._width is None or now - self._last_drawn < _REDRAW_S:
             return
         self._last_drawn = now
-        done = examples / self._examples
-        parts = [f"epoch {epoch}/{self._epochs}", bar(done, _BAR_COLUMNS), f"loss {loss:.4f}"]
+        parts = [f"epoch {epoch}/{self._epochs}", f"loss {loss:.4f}"]
         if self._accuracy is not None:
             parts.append(f"accuracy {self._accuracy:.1%}")
         parts.append(f"{self._speed(examples, now):,.0f} examples/s")
-        self._out.write("  ".join(parts)[: self._width - 1] + "\r")
+        self._out.write(self._fitted(parts, examples / self._examples, self._width - 1) + "\r")
         self._out.flush()
+
+    def _fitted(self, parts: list[str], done: float, width: int) -> str:
+        """Return parts and a bar in one line; what finds no room goes, the last first."""
+        while len(parts) > 1 and len("  ".join(parts)) + 2 + _LEAST_BAR_COLUMNS > width:
+            parts.pop()
+        room = min(_BAR_COLUMNS, width - len("  ".join(parts)) - 2)
+        draw = bar if self._can_draw else plain_bar
+        return "  ".join([parts[0], draw(done, room), *parts[1:]])[:width]
 
     def end_epoch(self, epoch: int, loss: float, accuracy: float) -> None:
         """Leave one line that tells how the epoch went."""
@@ -74,11 +83,26 @@ def bar(done: float, columns: int) -> str:
     filled = round(min(max(done, 0.0), 1.0) * columns * 8)
     whole, eighths = divmod(filled, 8)
     part = _EIGHTHS[eighths] if eighths else ""
-    return ("█" * whole + part).ljust(columns, "░")
+    return ("█" * whole + part).ljust(columns, _EMPTY)
+
+
+def plain_bar(done: float, columns: int) -> str:
+    """Return a bar for a terminal that has no block elements."""
+    inner = columns - 2
+    return f"[{('#' * round(min(max(done, 0.0), 1.0) * inner)).ljust(inner, '.')}]"
+
+
+def _can_write(out: TextIO, text: str) -> bool:
+    try:
+        text.encode(out.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _terminal_width(out: TextIO) -> int | None:
     told = os.environ.get("FASTDIST_TERMINAL_WIDTH", "")
     if told.isdigit():
         return max(20, int(told))
-    return shutil.get_terminal_size().columns if out.isatty() else None
+    is_able = out.isatty() and os.environ.get("TERM") != "dumb"
+    return shutil.get_terminal_size().columns if is_able else None

@@ -44,6 +44,11 @@ class Stopwatch:
         """Count a range that has been measured otherwise."""
         with self._totals_lock:
             self._totals[kind] = self._totals.get(kind, 0.0) + end_s - start_s
+            latest = self._ranges[-1] if self._ranges else None
+            if latest is not None and (latest.kind, latest.end_s) == (kind, start_s):
+                # It only went on: one range serves both.
+                self._ranges.pop()
+                start_s = latest.start_s
             self._ranges.append(Range(self._worker, kind, start_s, end_s))
 
     def totals(self) -> dict[str, float]:

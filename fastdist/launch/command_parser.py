@@ -18,9 +18,9 @@ class CommandParser(argparse.ArgumentParser):
         super().__init__(prog=prog, allow_abbrev=False, **settings)
         self._example = example
 
-    def read(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Read all arguments; on a mistake print what was expected and exit with status 2."""
-        given, unknown = self.parse_known_args(list(arguments))
+    def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+        """Read all arguments (None: the process's); on a mistake say so and exit with status 2."""
+        given, unknown = self.parse_known_args(arguments)
         if unknown:
             self.error(f"unknown: {' '.join(unknown)}{did_you_mean(unknown[0], self._flags())}")
         return given

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from fastdist.examples.progress import Progress, bar
+from fastdist.examples.progress import Progress, bar, plain_bar
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,7 @@ def test_behind_a_launcher_a_line_that_ends_in_a_return_is_redrawn(
     out = io.StringIO()
     progress = Progress(epochs=3, examples=100, out=out)
     progress.start_epoch()
+    monkeypatch.setattr(progress, "_speed", lambda *_: 5_000.0)
     progress.step(1, 50, 2.0)
     progress.end_epoch(1, 1.5, 0.91)
     drawn, *cleared, line = out.getvalue().split("\r")
@@ -53,6 +54,43 @@ def test_the_whole_line_fits_the_usual_terminal(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(progress, "_speed", lambda *_: 99_999.0)
     progress.step(10, 1, 2.0)
     assert out.getvalue().splitlines()[-1].endswith(" examples/s")
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (60, "epoch 10/24  ████████░░░░░░░░  loss 2.0000  accuracy 91.0%"),
+        (50, "epoch 10/24  ███▌░░░  loss 2.0000  accuracy 91.0%"),
+        (40, "epoch 10/24  ██████▌░░░░░░  loss 2.0000"),
+        (20, "epoch 10/24  ███░░░"),
+    ],
+)
+def test_on_a_narrow_terminal_the_last_things_go_first(
+    width: int, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FASTDIST_TERMINAL_WIDTH", str(width))
+    out = io.StringIO()
+    progress = Progress(epochs=24, examples=100, out=out)
+    progress.end_epoch(9, 1.5, 0.91)
+    monkeypatch.setattr(progress, "_speed", lambda *_: 99_999.0)
+    progress.step(10, 50, 2.0)
+    assert out.getvalue().splitlines()[-1] == expected
+    assert len(expected) < width
+
+
+def test_a_terminal_without_block_elements_gets_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FASTDIST_TERMINAL_WIDTH", "60")
+    written = io.BytesIO()
+    out = io.TextIOWrapper(written, encoding="ascii")
+    progress = Progress(epochs=3, examples=100, out=out)
+    monkeypatch.setattr(progress, "_speed", lambda *_: 5_000.0)
+    progress.step(1, 50, 2.0)
+    assert written.getvalue().startswith(b"epoch 1/3  [#######.......]  loss 2.0000  ")
+
+
+@pytest.mark.parametrize(("done", "drawn"), [(0.0, "[....]"), (0.5, "[##..]"), (1.0, "[####]")])
+def test_a_plain_bar_is_filled_in_whole_columns(done: float, drawn: str) -> None:
+    assert plain_bar(done, 6) == drawn
 
 
 def test_a_bar_is_not_redrawn_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:

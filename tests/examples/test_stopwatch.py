@@ -27,7 +27,16 @@ def test_a_block_is_measured_even_if_it_raises() -> None:
 def test_only_the_latest_ranges_are_kept() -> None:
     watch = Stopwatch("worker")
     for number in range(1000):
-        watch.add("forward", number, number + 1)
+        watch.add("forward", number, number + 0.5)
     assert len(watch.ranges()) < 1000
     assert watch.ranges()[-1].start_s == 999
-    assert watch.totals() == {"forward": 1000}
+    assert watch.totals() == {"forward": 500}
+
+
+def test_a_range_that_goes_on_is_one() -> None:
+    watch = Stopwatch("worker")
+    watch.add("backward", 1.0, 2.0)
+    watch.add("backward", 2.0, 2.5)
+    watch.add("forward", 2.5, 3.0)
+    assert [(entry.start_s, entry.end_s) for entry in watch.ranges()] == [(1.0, 2.5), (2.5, 3.0)]
+    assert watch.totals() == {"backward": 1.5, "forward": 0.5}

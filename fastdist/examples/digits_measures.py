@@ -1,0 +1,126 @@
+"""What each worker of the digits job measures of itself: time by kind of work, memory, traffic."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fastdist import Tensor, nn
+from fastdist.distributed import rpc
+from fastdist.examples.stopwatch import Stopwatch
+from fastdist.examples.time_line import Range
+
+
+class Report(NamedTuple):
+    """What one worker tells at the end; sizes in bytes, times in seconds."""
+
+    worker: str
+    totals: dict[str, float]
+    ranges: list[Range]
+    calls: int
+    answered: int
+    sent_bytes: int
+    received_bytes: int
+    resident_bytes: int
+    grown_bytes: int | None  # None: the run was too short to tell
+
+
+_stopwatch: Stopwatch | None = None
+_resident: list[int] = []
+
+
+def stopwatch() -> Stopwatch:
+    """Return this worker's one stopwatch."""
+    global _stopwatch
+    if _stopwatch is None:
+        _stopwatch = Stopwatch(rpc.get_worker_info().name)
+    return _stopwatch
+
+
+def watch_part(part: rpc.RRef[Any]) -> None:
+    """Measure the layers of a part that lives here."""
+    watch_module(part.local_value().layers)
+
+
+def watch_module(module: nn.Module) -> None:
+    """Measure forward and backward of a module by its hooks."""
+    watch = stopwatch()
+    # When the latest forward began, and until when the latest backward has been counted.
+    began_s = counted_s = 0.0
+
+    def forward_begins(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        nonlocal began_s
+        began_s = watch.now()
+        for x in inputs:
+            if x.requires_grad:
+                x.register_hook(backward_goes_on)
+
+    def forward_ends(module: nn.Module, inputs: tuple[Tensor, ...], out: Tensor) -> None:
+        if out.requires_grad:  # else it only predicts
+            watch.add("forward", began_s, watch.now())
+            out.register_hook(backward_begins)
+
+    def backward_begins(g: Tensor) -> None:
+        nonlocal counted_s
+        counted_s = watch.now()
+
+    def backward_goes_on(g: Tensor) -> None:
+        nonlocal counted_s
+        now = watch.now()
+        watch.add("backward", counted_s, now)
+        counted_s = now
+
+    module.register_forward_pre_hook(forward_begins)
+    module.register_forward_hook(forward_ends)
+    for parameter in module.parameters():
+        parameter.register_hook(backward_goes_on)
+
+
+def watch_optimizer(local: rpc.RRef[Any]) -> None:
+    """Measure the steps of the optimiser that DistributedOptimizer has made on this worker."""
+    watch = stopwatch()
+    began_s = 0.0
+
+    def begins(*of_the_hook: object) -> None:
+        nonlocal began_s
+        began_s = watch.now()
+
+    def ends(*of_the_hook: object) -> None:
+        watch.add("optimiser", began_s, watch.now())
+
+    optimizer = local.local_value().optimizer
+    optimizer.register_step_pre_hook(begins)
+    optimizer.register_step_post_hook(ends)
+
+
+def remember_memory() -> None:
+    """Let report say how much this process had grown between the first and the last such call."""
+    _resident.append(resident_bytes())
+
+
+def resident_bytes() -> int:
+    """Return how much memory this process holds, 0 where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def report() -> Report:
+    """Describe this worker's share of the work."""
+    watch = stopwatch()
+    agent: Any = rpc._get_current_rpc_agent()
+    made, answered = agent.counts.network_data().values(), agent.counts.served_data()
+    return Report(
+        worker=rpc.get_worker_info().name,
+        totals=watch.totals(),
+        ranges=watch.ranges(),
+        calls=sum(peer.num_calls for peer in made),
+        answered=answered.num_calls,
+        sent_bytes=answered.total_sent_bytes + sum(peer.total_sent_bytes for peer in made),
+        received_bytes=answered.total_recv_bytes + sum(peer.total_recv_bytes for peer in made),
+        resident_bytes=resident_bytes(),
+        grown_bytes=_resident[-1] - _resident[0] if len(_resident) > 1 else None,
+    )
