@@ -114,6 +114,7 @@ def join(threads: list[threading.Thread]) -> None:
         assert not thread.is_alive()
 
 
+@pytest.mark.seed("T30")
 def test_all_leave_when_nothing_is_under_way() -> None:
     group = make_group()
     join(start(group, 5.0))
@@ -121,6 +122,7 @@ def test_all_leave_when_nothing_is_under_way() -> None:
     assert max(member.took_s for member in group) < 2
 
 
+@pytest.mark.seed("T30")
 def test_nobody_leaves_while_a_member_runs_a_call() -> None:
     group = make_group()
     group[1].counts.request_came()
@@ -157,6 +159,7 @@ def test_a_call_of_ones_own_without_an_answer_is_told_to_all_alike() -> None:
     assert "1 at 'w2'" in str(group[0].error)
 
 
+@pytest.mark.seed("T30")
 def test_work_that_wanders_from_call_to_call_is_not_overlooked() -> None:
     # Between its reports w1 has a call each time, which has ended whenever it reports.
     group = make_group()
