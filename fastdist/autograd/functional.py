@@ -11,8 +11,8 @@ from typing import Any
 
 from ..core.errors import GraphError
 from ..graph.modes import enable_grad
+from ..ops.basic_index import basic_index
 from ..ops.creation import zeros, zeros_like
-from ..ops.movement import basic_index
 from ..tensor.tensor import Tensor
 from .differentiate import grad
 from .forward_ad import dual_level, make_dual, unpack_dual

@@ -13,7 +13,7 @@ import fastdist as fd
 from fastdist import Tensor
 from fastdist.autograd import Function, backward, grad, gradgradcheck
 from fastdist.autograd.function import once_differentiable
-from fastdist.ops.movement import basic_index
+from fastdist.ops.basic_index import basic_index
 
 
 def leaf(*values: float) -> Tensor:

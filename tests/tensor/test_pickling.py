@@ -11,7 +11,7 @@ import pytest
 
 import fastdist as fd
 from fastdist import Tensor
-from fastdist.ops.movement import basic_index
+from fastdist.ops.basic_index import basic_index
 from fastdist.tensor.parameter import Parameter
 
 
