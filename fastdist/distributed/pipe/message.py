@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 from fastdist.core.errors import MessageError
 
+from .limits import DEFAULT, Limits
 from .message_layout import (
     ARENA_BLOCK,
     AUTOGRAD,
     AUTOGRAD_BLOCK,
+    BODY_APART,
     BUFFER,
     DEVICE_PAIR,
     EMPTY,
@@ -19,8 +21,6 @@ from .message_layout import (
     HEADER,
     IN_ARENA,
     INLINE_BYTES,
-    MAX_BYTES,
-    MAX_TENSORS,
     NAMED,
     NO_CALL,
     NO_INDEX,
@@ -60,9 +60,6 @@ __all__ = [
     "decode",
     "encode_plain",
 ]
-
-# The wire takes 64 MiB in one frame; the body has no frame of its own to be cut into.
-_MAX_BODY: Final = 4 * FRAME_BYTES - 4096
 
 
 class Lender(Protocol):
@@ -141,14 +138,20 @@ class Message:
         self.autograd = autograd
         self.is_bare = not (inner_type or metadata or tangents or autograd)
 
-    def encode(self, lender: Lender | None = None) -> list[Buffer]:
+    def encode(self, lender: Lender | None = None, *, limits: Limits = DEFAULT) -> list[Buffer]:
         """Return the frames to send; large buffers stay outside of them if lender takes them.
 
-        Raises  MessageError beyond the limits of this file: better here, with a name, than as a
+        Raises  MessageError beyond the receiver's limits: better here, with a name, than as a
                 dropped connection
         """
-        metadata = encode_metadata(self.metadata) if self.metadata else b""
+        metadata = encode_metadata(self.metadata, limits.nesting) if self.metadata else b""
         flags = self.flags | (AUTOGRAD if self.autograd is not None else 0)
+        body, buffers, inline_bytes = self.body, self.buffers, INLINE_BYTES
+        if len(body) + len(buffers) * INLINE_BYTES > limits.frame_bytes // 4:
+            inline_bytes, apart = _share_frame(len(body), list(map(len, buffers)), limits)
+            if apart:
+                flags |= BODY_APART
+                body, buffers = b"", [*buffers, body]
         header = HEADER.pack(
             VERSION,
             self.encoding,
@@ -159,36 +162,62 @@ class Message:
             self.source,
             self.timeout_ms,
             len(self.tensors),
-            len(self.buffers),
-            len(self.body),
+            len(buffers),
+            len(body),
             self.lane,
             self.inner_type,
             len(self.tangents),
             len(metadata),
         )
-        if self.is_bare and not self.tensors and not self.buffers:
-            _require_frame_fits(len(self.body))
-            return [header + self.body]
+        if self.is_bare and not self.tensors and not buffers:
+            return [header + body]
+        self._require_within(limits, len(metadata))
+        tables = self._encode_tables(metadata)
         try:
-            return self._encode_tables(header, metadata, lender)
+            head, inline, frames = self._place_buffers(buffers, inline_bytes, lender, limits)
+            first = b"".join([header, *head, *tables, body, *inline])
+            if len(first) > limits.frame_bytes:
+                raise MessageError(
+                    f"tables of {len(first) - len(body)} bytes; a frame takes "
+                    f"{limits.frame_bytes}: send fewer tensors at once"
+                )
         except BaseException:
             if lender is not None:
                 lender.end(self.message_id)
             raise
+        return [first, *frames]
 
-    def _encode_tables(self, header: bytes, metadata: bytes, lender: Lender | None) -> list[Buffer]:
-        if len(self.tensors) > MAX_TENSORS:
+    def _require_within(self, limits: Limits, metadata_bytes: int) -> None:
+        if len(self.tensors) > limits.tensors:
             raise MessageError(
-                f"{len(self.tensors)} tensors; a message carries at most {MAX_TENSORS}"
+                f"{len(self.tensors)} tensors; a message to this worker carries at most "
+                f"{limits.tensors}"
             )
-        head: list[Buffer] = [header]
+        total = self.size_bytes()
+        if total > limits.message_bytes:
+            raise MessageError(
+                f"a message of {total} bytes; the worker takes at most {limits.message_bytes}: "
+                "send it in parts, or raise the limit message_bytes= there"
+            )
+        header_bytes = HEADER.size + metadata_bytes
+        if self.autograd is not None:
+            header_bytes += AUTOGRAD_BLOCK.size + len(self.autograd.device_map) * DEVICE_PAIR.size
+        if header_bytes > limits.header_bytes:
+            raise MessageError(
+                f"a header of {header_bytes} bytes, most of it metadata; the worker takes at most "
+                f"{limits.header_bytes}: send tensors instead"
+            )
+
+    def _place_buffers(
+        self, buffers: Sequence[Buffer], inline_bytes: int, lender: Lender | None, limits: Limits
+    ) -> tuple[list[Buffer], list[Buffer], list[Buffer]]:
+        """Return the buffer table, what goes in frame 0, and the further frames."""
+        head: list[Buffer] = []
         inline: list[Buffer] = []
         frames: list[Buffer] = []
-        total = len(self.body)
-        for buffer in self.buffers:
+        for buffer in buffers:
             size = len(buffer)
-            total += size
-            if size <= INLINE_BYTES:
+            if size <= inline_bytes:
                 head.append(BUFFER.pack(size, 0))
                 inline.append(buffer)
             elif (
@@ -200,8 +229,14 @@ class Message:
                 inline.append(block)
                 self.lent_bytes += size
             else:
-                head.append(BUFFER.pack(size, -(-size // FRAME_BYTES)))
-                frames += _cut(buffer)
+                pieces = _cut(buffer, limits.frame_bytes)
+                head.append(BUFFER.pack(size, len(pieces)))
+                frames += pieces
+        return head, inline, frames
+
+    def _encode_tables(self, metadata: bytes) -> list[Buffer]:
+        """Return the tables behind that of the buffers, and the metadata."""
+        head: list[Buffer] = []
         for entry in self.tensors:
             ndim = len(entry.sizes)
             head.append(TENSOR.pack(*entry[:6], ndim))
@@ -212,11 +247,8 @@ class Message:
             context_id, message_id, device_map = self.autograd
             head.append(AUTOGRAD_BLOCK.pack(context_id, message_id, len(device_map)))
             head += [DEVICE_PAIR.pack(*pair) for pair in device_map]
-        first = b"".join([*head, metadata, self.body, *inline])
-        _require_frame_fits(len(first))
-        if total > MAX_BYTES:
-            raise MessageError(f"a message of {total} bytes; the limit is {MAX_BYTES}")
-        return [first, *frames]
+        head.append(metadata)
+        return head
 
     def size_bytes(self) -> int:
         """Return the bytes of body and buffers."""
@@ -231,11 +263,16 @@ def encode_plain(
     body: bytes,
     encoding: int,
     timeout_ms: int = 0,
+    limits: Limits = DEFAULT,
 ) -> list[Buffer]:
     """Return the frames of a message that carries nothing but a body: the usual small call."""
     size = len(body)
-    if size > _MAX_BODY:
-        _require_frame_fits(size)
+    if size > limits.plain_bytes:
+        large = Message(
+            type, message_id, source=source, incarnation=incarnation, body=body, encoding=encoding
+        )
+        large.timeout_ms = timeout_ms
+        return large.encode(limits=limits)
     return [
         HEADER.pack(
             VERSION, encoding, type, 0, incarnation, message_id, source, timeout_ms,
@@ -245,10 +282,10 @@ def encode_plain(
     ]  # fmt: skip
 
 
-def decode(frames: Sequence[Buffer]) -> Message:
+def decode(frames: Sequence[Buffer], limits: Limits = DEFAULT) -> Message:
     """Return the message of frames that came in.
 
-    Raises  MessageError for anything that encode does not write
+    Raises  MessageError for anything that encode does not write, or beyond the limits
     """
     if not frames or len(frames[0]) < HEADER.size:
         raise MessageError(
@@ -257,6 +294,8 @@ def decode(frames: Sequence[Buffer]) -> Message:
             else "a message without frames"
         )
     first = frames[0]
+    if len(first) > limits.frame_bytes:
+        raise MessageError(f"a frame of {len(first)} bytes; the limit is {limits.frame_bytes}")
     message: Message = object.__new__(Message)
     (
         version, message.encoding, message.type, flags, message.incarnation, message.message_id,
@@ -268,9 +307,10 @@ def decode(frames: Sequence[Buffer]) -> Message:
     message.flags = flags
     message.lent_bytes = 0
     message.is_bare = not (tangents or metadata_bytes or flags & AUTOGRAD or message.inner_type)
-    if tensors or buffers or not message.is_bare:
+    if tensors or buffers or flags or not message.is_bare:
+        numbers = (tensors, buffers, body_bytes, tangents, metadata_bytes)
         try:
-            _read_tables(message, frames, tensors, buffers, body_bytes, tangents, metadata_bytes)
+            _read_tables(message, frames, limits, *numbers)
         except struct.error as error:
             raise MessageError(
                 f"a table is longer than the {len(first)} bytes that came"
@@ -290,24 +330,32 @@ def decode(frames: Sequence[Buffer]) -> Message:
 def _read_tables(
     message: Message,
     frames: Sequence[Buffer],
+    limits: Limits,
     tensors: int,
     buffers: int,
     body_bytes: int,
     tangents: int,
     metadata_bytes: int,
 ) -> None:
-    if message.is_bare and tensors == buffers == len(frames) == 1:
+    if message.is_bare and not message.flags and tensors == buffers == len(frames) == 1:
         _read_lone_tensor(message, frames[0], body_bytes)
         return
-    reader = Tables(frames, HEADER.size)
+    apart = message.flags & BODY_APART
+    if message.flags & ~(AUTOGRAD | BODY_APART) or (apart and (body_bytes or not buffers)):
+        raise MessageError(f"flags {message.flags:#x} with {buffers} buffers")
+    reader = Tables(frames, HEADER.size, limits)
     sizes = reader.buffer_sizes(buffers)
-    message.tensors = reader.tensors(tensors, [size for size, _ in sizes])
+    of_tensors = sizes[:-1] if apart else sizes
+    message.tensors = reader.tensors(tensors, [size for size, _ in of_tensors])
     message.tangents = reader.tangents(tangents, tensors)
     message.autograd = reader.autograd() if message.flags & AUTOGRAD else None
     message.metadata = reader.metadata(metadata_bytes)
     message.body = reader.take(body_bytes)
-    message.buffers = reader.buffers(sizes)
+    arrived = reader.buffers(sizes)
     reader.require_end()
+    if apart:
+        message.body = arrived.pop()
+    message.buffers = arrived
 
 
 def _read_lone_tensor(message: Message, first: Buffer, body_bytes: int) -> None:
@@ -332,16 +380,20 @@ def _read_lone_tensor(message: Message, first: Buffer, body_bytes: int) -> None:
     message.autograd = message.metadata = None
 
 
-def _cut(buffer: Buffer) -> list[Buffer]:
-    if len(buffer) <= FRAME_BYTES:
+def _share_frame(body_bytes: int, sizes: Sequence[int], limits: Limits) -> tuple[int, bool]:
+    """Return how large a buffer may be to go into frame 0, and whether the body must not."""
+    room = limits.frame_bytes // 2
+    apart = body_bytes > room
+    left, inline_bytes = (room if apart else room - body_bytes), INLINE_BYTES
+    if apart:
+        sizes = [*sizes, body_bytes]
+    while inline_bytes and sum(size for size in sizes if size <= inline_bytes) > left:
+        inline_bytes //= 2
+    return inline_bytes, apart
+
+
+def _cut(buffer: Buffer, frame_bytes: int) -> list[Buffer]:
+    if len(buffer) <= frame_bytes:
         return [buffer]
     view = memoryview(buffer)
-    return [view[at : at + FRAME_BYTES] for at in range(0, len(view), FRAME_BYTES)]
-
-
-def _require_frame_fits(size: int) -> None:
-    if size > _MAX_BODY:
-        raise MessageError(
-            f"arguments of {size} bytes without their tensors; "
-            f"at most {_MAX_BODY} fit: send large data as tensors"
-        )
+    return [view[at : at + frame_bytes] for at in range(0, len(view), frame_bytes)]

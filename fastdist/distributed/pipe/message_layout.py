@@ -16,11 +16,12 @@ from typing import Final, NamedTuple, TypeAlias
 #   - tangent table: tensor, level id, tangent tensor;
 #   - autograd, if AUTOGRAD is set: context id, message id, the device map of the sender;
 #   - metadata: names and small values;
-#   - the body, of `encoding`;
+#   - the body, of `encoding`; with BODY_APART, being long, it is the last of the buffers instead;
 #   - the inline buffers, one after the other;
-# and every further frame is a buffer or a 16 MiB piece of one. Two tensors that share memory name
-# the same buffer. Everything that comes in is a stranger's claim until checked: no number is used
-# to allocate or to index before it has been held against the bytes that came.
+# and every further frame is a buffer or a piece of one; no frame is longer than 16 MiB. Two tensors
+# that share memory name the same buffer. Everything that comes in is a stranger's claim until
+# checked: no number is used to allocate or to index before it has been held against the bytes that
+# came.
 
 VERSION: Final = 1
 # Encodings of the body: None; a pickle; the message's tensors alone, or as many of them as a u16
@@ -31,6 +32,7 @@ TENSORS: Final = 2
 NAMED: Final = 0x80
 # Bits of Message.flags.
 AUTOGRAD: Final = 1
+BODY_APART: Final = 2
 # Bits of TensorEntry.flags.
 REQUIRES_GRAD: Final = 1
 PARAMETER: Final = 2
@@ -38,6 +40,7 @@ PARAMETER: Final = 2
 MAX_TENSORS: Final = 65_536
 MAX_DIMENSIONS: Final = 64
 MAX_BYTES: Final = 16 << 30
+MAX_HEADER_BYTES: Final = 1 << 20
 INLINE_BYTES: Final = 16 << 10
 FRAME_BYTES: Final = 16 << 20
 NO_INDEX: Final = 0xFFFF

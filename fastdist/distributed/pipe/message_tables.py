@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 from fastdist.core.errors import MessageError
 
+from .limits import Limits
 from .message_layout import (
     ARENA_BLOCK,
     AUTOGRAD_BLOCK,
     BUFFER,
     DEVICE_PAIR,
+    HEADER,
     IN_ARENA,
     MAX_DIMENSIONS,
-    MAX_TENSORS,
     TANGENT,
     TENSOR,
     AutogradBlock,
@@ -22,7 +23,7 @@ from .message_layout import (
     TensorEntry,
     sizes_and_strides,
 )
-from .metadata import MAX_METADATA_BYTES, Value, decode_metadata
+from .metadata import Value, decode_metadata
 
 
 def read_entry(first: Buffer, at: int, buffer_sizes: Sequence[int]) -> tuple[TensorEntry, int]:
@@ -54,7 +55,9 @@ def borrow(block: Buffer, size: int) -> Buffer:
 class Tables:
     """Reads what follows the header, each number against what came."""
 
-    def __init__(self, frames: Sequence[Buffer], at: int) -> None:
+    def __init__(self, frames: Sequence[Buffer], at: int, limits: Limits) -> None:
+        self._limits = limits
+        self._header_bytes = HEADER.size
         self._frames = frames
         self._first = frames[0]
         self._at = at
@@ -73,12 +76,19 @@ class Tables:
         """Return (bytes, frames) of each buffer."""
         self._require_room(count, BUFFER.size)
         table = self.take(count * BUFFER.size)
-        return list(BUFFER.iter_unpack(table))
+        sizes: list[tuple[int, int]] = list(BUFFER.iter_unpack(table))
+        total = sum(size for size, _ in sizes)
+        if total > self._limits.message_bytes:
+            raise MessageError(
+                f"buffers of {total} bytes announced; the limit of this worker is "
+                f"{self._limits.message_bytes}"
+            )
+        return sizes
 
     def tensors(self, count: int, buffer_sizes: list[int]) -> list[TensorEntry]:
         """Return the tensor table; every entry lies inside its buffer."""
-        if count > MAX_TENSORS:
-            raise MessageError(f"{count} tensors announced; the limit is {MAX_TENSORS}")
+        if count > self._limits.tensors:
+            raise MessageError(f"{count} tensors announced; the limit is {self._limits.tensors}")
         self._require_room(count, TENSOR.size)
         entries = []
         for _ in range(count):
@@ -99,15 +109,15 @@ class Tables:
     def autograd(self) -> AutogradBlock:
         """Return the autograd block."""
         context_id, message_id, pairs = AUTOGRAD_BLOCK.unpack(self.take(AUTOGRAD_BLOCK.size))
+        self._count_header(AUTOGRAD_BLOCK.size + pairs * DEVICE_PAIR.size)
         self._require_room(pairs, DEVICE_PAIR.size)
         table = self.take(pairs * DEVICE_PAIR.size)
         return AutogradBlock(context_id, message_id, tuple(DEVICE_PAIR.iter_unpack(table)))
 
     def metadata(self, size: int) -> dict[str, Value] | None:
         """Return the small values."""
-        if size > MAX_METADATA_BYTES:
-            raise MessageError(f"metadata of {size} bytes; the limit is {MAX_METADATA_BYTES}")
-        return decode_metadata(bytes(self.take(size))) if size else None
+        self._count_header(size)
+        return decode_metadata(bytes(self.take(size)), self._limits.nesting) if size else None
 
     def buffers(self, sizes: list[tuple[int, int]]) -> list[Buffer]:
         """Return the buffers, each writable and ours alone."""
@@ -132,6 +142,8 @@ class Tables:
         end = self._frames_used + frames
         pieces = self._frames[self._frames_used : end]
         came = sum(len(piece) for piece in pieces)
+        if pieces and max(map(len, pieces)) > self._limits.frame_bytes:
+            raise MessageError(f"a frame of more than {self._limits.frame_bytes} bytes")
         if end > len(self._frames) or came != size:
             raise MessageError(
                 f"a buffer of {size} bytes in {frames} frames announced, {came} bytes came"
@@ -146,6 +158,14 @@ class Tables:
             whole[at : at + len(piece)] = piece
             at += len(piece)
         return whole
+
+    def _count_header(self, size: int) -> None:
+        self._header_bytes += size
+        if self._header_bytes > self._limits.header_bytes:
+            raise MessageError(
+                f"a header of {self._header_bytes} bytes or more; the limit is "
+                f"{self._limits.header_bytes}"
+            )
 
     def _require_room(self, count: int, size: int) -> None:
         if count * size > len(self._first) - self._at:

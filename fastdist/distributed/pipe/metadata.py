@@ -10,8 +10,7 @@ from fastdist.core.errors import MessageError
 
 Value: TypeAlias = Union[bool, int, float, str, bytes, "tuple[Value, ...]", "list[Value]", None]
 
-MAX_METADATA_BYTES: Final = 1 << 20
-_MAX_DEPTH: Final = 8
+MAX_NESTING: Final = 64
 
 _INT64: Final = struct.Struct("<q")
 _UINT64: Final = struct.Struct("<Q")
@@ -19,26 +18,19 @@ _FLOAT64: Final = struct.Struct("<d")
 _LENGTH: Final = struct.Struct("<I")
 
 
-def encode_metadata(values: Mapping[str, Value]) -> bytes:
-    """Return the bytes of values.
+def encode_metadata(values: Mapping[str, Value], nesting: int = MAX_NESTING) -> bytes:
+    """Return the bytes of values, whose lists nest at most that deep.
 
-    Raises  MessageError for a value of another type, an int beyond 64 bits, or more than 1 MiB in
-            all
+    Raises  MessageError for a value of another type, an int beyond 64 bits, or a deeper list
     """
     pieces: list[bytes] = []
     for name, value in values.items():
-        _put(name, pieces, 0)
-        _put(value, pieces, 0)
-    encoded = b"".join(pieces)
-    if len(encoded) > MAX_METADATA_BYTES:
-        raise MessageError(
-            f"metadata of {len(encoded)} bytes; at most {MAX_METADATA_BYTES} fit a message: "
-            "send tensors instead"
-        )
-    return encoded
+        _put(name, pieces, nesting)
+        _put(value, pieces, nesting)
+    return b"".join(pieces)
 
 
-def decode_metadata(encoded: bytes) -> dict[str, Value]:
+def decode_metadata(encoded: bytes, nesting: int = MAX_NESTING) -> dict[str, Value]:
     """Return the values of encode_metadata; a list comes back as a tuple.
 
     Raises  MessageError for anything that encode_metadata does not write
@@ -46,14 +38,14 @@ def decode_metadata(encoded: bytes) -> dict[str, Value]:
     values: dict[str, Value] = {}
     at = 0
     while at < len(encoded):
-        name, at = _take(encoded, at, 0)
+        name, at = _take(encoded, at, nesting)
         if not isinstance(name, str):
             raise MessageError(f"metadata: a name must be a text, not {name!r}")
-        values[name], at = _take(encoded, at, 0)
+        values[name], at = _take(encoded, at, nesting)
     return values
 
 
-def _put(value: Value, pieces: list[bytes], depth: int) -> None:
+def _put(value: Value, pieces: list[bytes], levels: int) -> None:
     if value is None:
         pieces.append(b"n")
     elif isinstance(value, bool):
@@ -70,19 +62,19 @@ def _put(value: Value, pieces: list[bytes], depth: int) -> None:
         pieces += (b"s", _LENGTH.pack(len(text)), text)
     elif isinstance(value, bytes):
         pieces += (b"b", _LENGTH.pack(len(value)), value)
-    elif isinstance(value, tuple | list) and depth < _MAX_DEPTH:
+    elif isinstance(value, tuple | list) and levels:
         pieces += (b"l", _LENGTH.pack(len(value)))
         for item in value:
-            _put(item, pieces, depth + 1)
+            _put(item, pieces, levels - 1)
     else:
         raise MessageError(
-            f"metadata: cannot send a {type(value).__name__} at depth {depth}; "
-            "known are None, bool, int, float, str, bytes and lists of them, "
-            f"nested at most {_MAX_DEPTH} deep"
+            f"metadata: cannot send a {type(value).__name__} with {levels} levels left; known are "
+            "None, bool, int, float, str, bytes and lists of them, nested as deep as the limit "
+            "nesting= allows"
         )
 
 
-def _take(encoded: bytes, at: int, depth: int) -> tuple[Value, int]:
+def _take(encoded: bytes, at: int, levels: int) -> tuple[Value, int]:
     code = encoded[at : at + 1]
     at += 1
     if code in _CONSTANTS:
@@ -109,11 +101,11 @@ def _take(encoded: bytes, at: int, depth: int) -> tuple[Value, int]:
             raise MessageError("metadata: a text that is not UTF-8") from error
     if code == b"b":
         return encoded[at : at + length], at + length
-    if code != b"l" or depth >= _MAX_DEPTH:
-        raise MessageError(f"metadata: unknown code {code!r} at depth {depth}")
+    if code != b"l" or not levels:
+        raise MessageError(f"metadata: code {code!r} with {levels} levels left")
     items: list[Value] = []
     for _ in range(length):
-        item, at = _take(encoded, at, depth + 1)
+        item, at = _take(encoded, at, levels - 1)
         items.append(item)
     return tuple(items), at
 

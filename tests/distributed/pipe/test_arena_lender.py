@@ -6,7 +6,8 @@ import pytest
 
 from fastdist.core.errors import MessageError
 from fastdist.distributed.pipe.channels.arena_lender import Lender
-from fastdist.distributed.pipe.message import Message, decode
+from fastdist.distributed.pipe.limits import Limits
+from fastdist.distributed.pipe.message import NO_INDEX, Message, decode
 from fastdist.distributed.pipe.message_layout import PICKLE, TensorEntry
 from tests.distributed.pipe.arena_of_both import Both, numbers
 
@@ -38,9 +39,10 @@ def test_a_message_carries_large_buffers_in_the_arena_and_small_ones_itself(both
 def test_a_message_that_cannot_be_sent_lends_nothing(both: Both) -> None:
     lender = Lender(lambda lender: lender.open(both.arena))
     lender.lend(b"", 0)
-    message = Message(0x102, 6, body=bytes(65 << 20), buffers=[bytes(1 << 20)])
-    with pytest.raises(MessageError):
-        message.encode(lender)
+    tensors = [TensorEntry(0, 0, 7, 0, NO_INDEX, 0, (1,), (1,))] * 200
+    message = Message(0x102, 6, tensors=tensors, buffers=[bytes(1 << 20)])
+    with pytest.raises(MessageError, match="tables of"):
+        message.encode(lender, limits=Limits(frame_bytes=4096))
     assert both.lent() == 0
 
 

@@ -18,6 +18,7 @@ from fastdist.distributed.pipe.message import (
     TangentEntry,
     TensorEntry,
     decode,
+    encode_plain,
 )
 from fastdist.distributed.pipe.metadata import Value, decode_metadata, encode_metadata
 
@@ -91,9 +92,29 @@ def test_metadata_comes_back_and_unknown_types_are_refused() -> None:
         encode_metadata({"x": 2**64})
 
 
-def test_a_body_beyond_a_frame_is_refused_by_the_sender() -> None:
-    with pytest.raises(MessageError, match="send large data as tensors"):
-        Message(1, body=bytearray(64 << 20)).encode()
+@pytest.mark.parametrize("size", [FRAME_BYTES // 2, FRAME_BYTES - 64, FRAME_BYTES, 65 << 20])
+def test_a_body_of_any_size_travels_in_frames_that_are_not_too_long(size: int) -> None:
+    body = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+    tensor = TensorEntry(0, 0, 7, 0, NO_INDEX, 0, (1,), (1,))
+    for message in (
+        Message(0x102, 9, body=body, encoding=PICKLE),
+        Message(0x102, 9, body=body, encoding=PICKLE, tensors=[tensor], buffers=[bytes(8)]),
+    ):
+        frames = message.encode()
+        assert max(map(len, frames)) <= FRAME_BYTES
+        came = decode(frames)
+        assert (came.message_id, came.encoding, came.body) == (9, PICKLE, body)
+        assert came.buffers == (() if not message.buffers else [bytes(8)]) or came.buffers == []
+    plain = encode_plain(0x102, 9, 3, 7, body, PICKLE, 500)
+    assert (decode(plain).body, decode(plain).timeout_ms, decode(plain).source) == (body, 500, 3)
+
+
+def test_many_small_buffers_share_frame_0_as_far_as_it_goes() -> None:
+    buffers = [b"%d" % n * 1000 for n in range(6000)]
+    tensors = [TensorEntry(n, 0, 7, 0, NO_INDEX, 0, (1,), (1,)) for n in range(6000)]
+    frames = Message(1, tensors=tensors, buffers=buffers).encode()
+    assert max(map(len, frames)) <= FRAME_BYTES
+    assert [bytes(buffer) for buffer in decode(frames).buffers] == buffers
 
 
 @pytest.mark.parametrize(
