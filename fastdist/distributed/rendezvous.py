@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypedDict
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from fastdist.core.errors import RendezvousError
+from fastdist.core.errors import RendezvousError, StoreTimeoutError
 from fastdist.distributed.sockets import (
     MAX_CONNECTIONS,
     CertificateSecurity,
@@ -21,7 +21,8 @@ from fastdist.distributed.sockets import (
 from .store import FileStore, PrefixStore, Store, TCPStore
 from .store.access import find_folder, job_id, security_kind
 from .store.environment import Assignment, from_env, require_rank, store_is_hosted
-from .store.store import DEFAULT_TIMEOUT, Timeout
+from .store.store import DEFAULT_TIMEOUT, Timeout, seconds
+from .store.waiting_line import WaitingLine, speaks_for_node
 
 __all__ = [
     "Assignment",
@@ -165,8 +166,23 @@ def _tcp_store(
     timeout: Timeout,
     protection: _Protection,
 ) -> TCPStore:
-    is_master = rank == 0 and not hosted
-    return TCPStore(host, port, is_master=is_master, timeout=timeout, rank=rank, **protection)
+    if rank == 0 and not hosted:
+        return TCPStore(host, port, is_master=True, timeout=timeout, rank=rank, **protection)
+    whose = "the launcher's" if hosted else "rank 0's"
+    with WaitingLine(f"rank {rank}", seconds(timeout)) as line:
+        late = StoreTimeoutError("")
+        for pause_s in line.pauses():
+            try:
+                store = TCPStore(host, port, timeout=pause_s, rank=rank, **protection)
+            except StoreTimeoutError as error:
+                late = error
+                # Rank 0 is missing; of the others one on each node is enough to say so.
+                if speaks_for_node(rank, () if hosted else (0,)):
+                    line.tell(f"{whose} store at {host}:{port}")
+            else:
+                store.set_timeout(timeout)
+                return store
+        raise StoreTimeoutError(f"{late}; waited {line.waited_s:.4g} s") from late
 
 
 def _parameters(url: str, rank: int, world_size: int) -> dict[str, int]:

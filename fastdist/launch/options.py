@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from typing import Any
 
+from fastdist.distributed.sockets.addresses import require_own_address
 from fastdist.launch.command_parser import CommandParser
 
 _LEAST_WORKER_BYTES = 10_000_000
@@ -240,21 +240,3 @@ def _port(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 65535:
         raise ValueError(f"--master-port must be from 1 to 65535, got {text!r}")
     return int(text)
-
-
-def require_own_address(flag: str, address: str) -> None:
-    """Raise ValueError unless address is one of this machine's."""
-    try:
-        candidates = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise ValueError(
-            f"{flag}: {address!r} is no address that can be looked up: {error}"
-        ) from error
-    for family, kind, protocol, _, where in candidates:
-        with socket.socket(family, kind, protocol) as probe:
-            try:
-                probe.bind(where)
-            except OSError:
-                continue
-            return
-    raise ValueError(f"{flag}: {address!r} is not an address of this machine")

@@ -173,6 +173,7 @@ def test_the_first_host_of_a_node_list_is_found(node_list: str, first: str) -> N
         (TORCHRUN | {"RANK": "-1"}, r"RANK is '-1'; expected a number"),
         (TORCHRUN | {"RANK": "8"}, r"rank is 8; expected 0 to 7 in a world of 8"),
         (TORCHRUN | {"WORLD_SIZE": ""}, r"the number of workers is not known: .* WORLD_SIZE"),
+        ({}, r"or give rank= and world_size= as arguments"),
         (TORCHRUN | {"MASTER_ADDR": ""}, r"MASTER_ADDR is not set, and torchrun does not say"),
         (TORCHRUN | {"MASTER_PORT": ""}, r"MASTER_PORT is not set, and torchrun does not say"),
         (TORCHRUN | {"MASTER_PORT": "http"}, r"MASTER_PORT is 'http'; expected a port, 1 to"),

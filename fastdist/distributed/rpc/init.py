@@ -8,6 +8,7 @@ from typing import Any
 
 from fastdist.core.errors import RpcError
 from fastdist.distributed.rendezvous import rendezvous, worker_address, worker_security
+from fastdist.distributed.sockets.addresses import require_own_address
 from fastdist.distributed.store import PrefixStore, Store
 
 from . import agent as agents
@@ -51,9 +52,15 @@ def init_rpc(
 def _choose_backend(backend: Any, options: Any) -> tuple[Any, Any]:
     kinds = backend_registry.BackendType
     if backend is not None and not isinstance(getattr(backend, "value", None), tuple):
-        raise TypeError("Argument backend must be a member of BackendType")
+        known = ", ".join(f"BackendType.{kind.name}" for kind in kinds)
+        raise TypeError(
+            f"Argument backend must be a member of BackendType: got {backend!r}, known: {known}"
+        )
     if options is not None and not isinstance(options, RpcBackendOptions):
-        raise TypeError("Argument rpc_backend_options must be an instance of RpcBackendOptions")
+        raise TypeError(
+            "Argument rpc_backend_options must be an instance of RpcBackendOptions: got "
+            f"{options!r}"
+        )
     if backend is None and options is not None:
         for kind in kinds:
             if type(backend_registry.construct_rpc_backend_options(kind)) is type(options):
@@ -140,13 +147,16 @@ def make_agent(
     """Return a started agent of a class that speaks ZeroMQ."""
     if not isinstance(options, TensorPipeRpcBackendOptions):
         raise TypeError(f"`rpc_backend_options` must be a `TensorPipeRpcBackendOptions`. {options}")
+    host = worker_address(store, given=options.local_address)
+    what = "FASTDIST_ADDRESS" if options.local_address is None else "local_address"
+    require_own_address(what, host)
     agent = kind(
         store,
         name,
         rank,
         world_size,
         options,
-        host=worker_address(store, given=options.local_address),
+        host=host,
         security=worker_security(
             store,
             rank,

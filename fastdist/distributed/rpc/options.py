@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import TypeAlias
 
 from fastdist.core.device import Device
@@ -27,7 +28,11 @@ class RpcBackendOptions:
         rpc_timeout: float = constants.DEFAULT_RPC_TIMEOUT_SEC,
         init_method: str = constants.DEFAULT_INIT_METHOD,
     ) -> None:
-        self.rpc_timeout = float(rpc_timeout)
+        if not isinstance(init_method, str):
+            raise TypeError(
+                f"init_method is {init_method!r}; expected env://, tcp://HOST:PORT or file:///PATH"
+            )
+        self.rpc_timeout = _seconds("rpc_timeout", rpc_timeout)
         self.init_method = init_method
 
 
@@ -42,7 +47,8 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
     the address by which it reaches the store).
 
     Raises  RuntimeError for a thread count below 1, an unknown transport or channel; ValueError for
-            devices that are none, or a device map that is not one to one
+            devices that are none, a device map that is not one to one, or a negative time;
+            TypeError for what is no number
     """
 
     def __init__(
@@ -64,6 +70,8 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         _channels: Sequence[str] | None = None,
     ) -> None:
         super().__init__(rpc_timeout=rpc_timeout, init_method=init_method)
+        if isinstance(num_worker_threads, bool) or not isinstance(num_worker_threads, int):
+            raise TypeError(f"num_worker_threads must be a number, got {num_worker_threads!r}")
         if num_worker_threads <= 0:
             raise RuntimeError(f"num_worker_threads must be positive, got {num_worker_threads}")
         if security not in (None, "curve", "certs", "none"):
@@ -74,9 +82,11 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         self.security = security
         self.certificates = certificates
         self.strict = strict
-        self.init_timeout = float(init_timeout)
+        self.init_timeout = _seconds("init_timeout", init_timeout)
         self.max_outstanding_bytes = max_outstanding_bytes
         self.switch_interval = switch_interval
+        if not isinstance(local_address, str | None):
+            raise TypeError(f"local_address is {local_address!r}; expected text such as '10.0.0.7'")
         self.local_address = local_address
         if _transports is None:
             _transports = transports_of_environment()
@@ -122,6 +132,14 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
 
 
 ZmqRpcBackendOptions = TensorPipeRpcBackendOptions
+
+
+def _seconds(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} is {value!r}; expected a number of seconds")
+    if not value >= 0:
+        raise ValueError(f"{name} is {value!r}; expected seconds, 0 or more (0: without limit)")
+    return float(value)
 
 
 def _to_device(device: DeviceLike) -> Device:

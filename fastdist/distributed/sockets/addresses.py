@@ -12,13 +12,14 @@ import stat
 import tempfile
 import threading
 
-from fastdist.core.errors import AuthenticationError, FastdistError
+from fastdist.core.errors import AuthenticationError, FastdistError, RendezvousError
 
 # The name of a unix socket must fit into sockaddr_un: 107 letters on Linux, 103 on macOS.
 MAX_IPC_PATH = 103
 # What fastdist puts below a base: a folder of the job or the user, one of the process, the socket.
 _BELOW_BASE = len("/fastdist-4294967294/ipc-4194304-123456/rpc-123456")
 _LOCK_FILE = "owner.lock"
+_ALL_ADDRESSES = ("0.0.0.0", "::")
 
 # Guards _ipc_directory, (process id, path, descriptor of the lock).
 _directory_lock = threading.Lock()
@@ -50,6 +51,32 @@ def local_address_towards(host: str, port: int) -> str:
             f"no address of this machine leads to {host!r}: {error}; "
             "set FASTDIST_ADDRESS to the one to use"
         ) from error
+
+
+def require_own_address(what: str, address: str) -> None:
+    """Check an address that this machine is to bind and to tell others; `what` is where it stands.
+
+    Raises  RendezvousError unless it is one of this machine's, and one alone
+    """
+    try:
+        candidates = standard_socket.getaddrinfo(address, 0, type=standard_socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise RendezvousError(
+            f"{what}: {address!r} is no address that can be looked up: {error}"
+        ) from error
+    for family, kind, protocol, _, where in candidates:
+        if where[0] in _ALL_ADDRESSES or address == "*":
+            raise RendezvousError(
+                f"{what}: {address!r} stands for all addresses of this machine, and others could "
+                "not be told where to connect; give the one by which they reach it"
+            )
+        with standard_socket.socket(family, kind, protocol) as probe:
+            try:
+                probe.bind(where)
+            except OSError:
+                continue
+            return
+    raise RendezvousError(f"{what}: {address!r} is not an address of this machine")
 
 
 def runtime_directory() -> str:

@@ -52,6 +52,11 @@ class _Launcher:
     host: Callable[[Mapping[str, str]], str | None]
     port: Callable[[Mapping[str, str]], int | None]
 
+    @property
+    def says_not(self) -> str:
+        """For an error, that it does not tell something."""
+        return "there is no launcher to say" if self is _NOBODY else f"{self.name} does not say"
+
 
 def from_env(
     environment: Mapping[str, str] = os.environ,
@@ -128,7 +133,8 @@ class _Reader:
             return default
         raise RendezvousError(
             f"{what} is not known: {' or '.join(name for name in names if name)} is not set; start "
-            "the worker by `fastdist run`, torchrun, srun or mpirun, or set it"
+            "the worker by `fastdist run`, torchrun, srun or mpirun, set it, or give rank= and "
+            "world_size= as arguments"
         )
 
     def port(self, name: str) -> int | None:
@@ -151,8 +157,8 @@ def _store_host(reader: _Reader, launcher: _Launcher) -> str:
     host = given or launcher.host(reader.environment)
     if not host:
         raise RendezvousError(
-            f"where the store is, is not known: MASTER_ADDR is not set, and {launcher.name} does "
-            "not say; set it to the address of rank 0 on all workers (mpirun: -x MASTER_ADDR=...)"
+            f"where the store is, is not known: MASTER_ADDR is not set, and {launcher.says_not}; "
+            "set it to the address of rank 0 on all workers (mpirun: -x MASTER_ADDR=...)"
         )
     return host
 
@@ -171,8 +177,8 @@ def _store_port(reader: _Reader, launcher: _Launcher) -> int:
     port = launcher.port(reader.environment)
     if port is None:
         raise RendezvousError(
-            f"the store's port is not known: MASTER_PORT is not set, and {launcher.name} does not "
-            "say; set it to the same free port on all workers"
+            f"the store's port is not known: MASTER_PORT is not set, and {launcher.says_not}; "
+            "set it to the same free port on all workers"
         )
     return port
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +32,64 @@ def test_defaults_are_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_thread_count_must_be_positive(number: int) -> None:
     with pytest.raises(RuntimeError, match=f"^num_worker_threads must be positive, got {number}"):
         TensorPipeRpcBackendOptions(num_worker_threads=number)
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "text"),
+    [
+        ({"num_worker_threads": "3"}, TypeError, "num_worker_threads must be a number, got '3'"),
+        ({"rpc_timeout": "1 s"}, TypeError, "rpc_timeout is '1 s'; expected a number of seconds"),
+        ({"rpc_timeout": -1}, ValueError, "rpc_timeout is -1; expected seconds, 0 or more"),
+        ({"init_timeout": float("nan")}, ValueError, "init_timeout is nan; expected seconds"),
+        ({"init_method": 5}, TypeError, "init_method is 5; expected env://, tcp://HOST:PORT"),
+        ({"local_address": 7}, TypeError, "local_address is 7; expected text such as"),
+    ],
+)
+def test_options_of_the_wrong_type_are_told(
+    settings: dict[str, Any], kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind, match=f"^{re.escape(text)}"):
+        TensorPipeRpcBackendOptions(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (
+            {"backend": "tensorpipe"},
+            "Argument backend must be a member of BackendType: got 'tensorpipe', known: Backend",
+        ),
+        (
+            {"rpc_backend_options": 5},
+            "Argument rpc_backend_options must be an instance of RpcBackendOptions: got 5",
+        ),
+    ],
+)
+def test_a_backend_that_is_none_is_told(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}"):
+        rpc.init_rpc("w0", rank=0, world_size=1, **settings)
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        ("203.0.113.7", "'203.0.113.7' is not an address of this machine"),
+        ("0.0.0.0", "'0.0.0.0', which is every address of this machine"),
+        ("*", "'*', which is every address of this machine"),
+        ("no host", "'no host' is no address that can be looked up: "),
+    ],
+)
+@pytest.mark.parametrize("what", ["local_address", "FASTDIST_ADDRESS"])
+def test_a_worker_listens_at_one_address_of_its_own(
+    address: str, text: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = TensorPipeRpcBackendOptions(init_method=f"file://{tmp_path}/store")
+    if what == "local_address":
+        options.local_address = address
+    else:
+        monkeypatch.setenv(what, address)
+    with pytest.raises(ValueError, match=f"^{what}(:| is) {re.escape(text)}"):
+        rpc.init_rpc("w0", rank=0, world_size=1, rpc_backend_options=options)
 
 
 @pytest.mark.seed("T7")

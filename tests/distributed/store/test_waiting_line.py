@@ -9,7 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from fastdist.core.errors import StoreTimeoutError
-from fastdist.distributed.store import HashStore, waiting_line
+from fastdist.distributed.rendezvous import rendezvous
+from fastdist.distributed.sockets import free_port
+from fastdist.distributed.store import HashStore, TCPStore, waiting_line
 from fastdist.distributed.store.waiting_line import WaitingLine, name_ranks, speaks_for_node
 
 
@@ -146,3 +148,34 @@ def test_who_joins_in_vain_is_told_the_whole_time() -> None:
         store.join("group", 0, b"a", 3, 0.3, who="'w0' (rank 0)")
     assert told.value.missing == ("1", "2")
     assert "2 of 3 ranks did not come within 0.3" in str(told.value)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("hosted", ["0", "1"])
+def test_who_waits_for_the_store_says_whose(
+    hosted: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FASTDIST_STORE_HOSTED", hosted)
+    port = free_port()
+    stores: list[TCPStore] = []
+
+    def host() -> None:
+        stores.append(TCPStore("127.0.0.1", port, is_master=True))
+
+    late = threading.Timer(0.2, host)
+    late.start()
+    met = rendezvous(f"tcp://127.0.0.1:{port}", 1, 2, timeout=20.0)
+    late.join()
+    assert met.store.timeout.total_seconds() == 20.0
+    met.store.close()
+    stores[0].close()
+    whose = "the launcher's" if hosted == "1" else "rank 0's"
+    told = f"fastdist: rank 1 waits for {whose} store at 127.0.0.1:{port} (0 of 20 s)\n"
+    assert capsys.readouterr().err.startswith(told)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_store_that_never_comes_is_told_with_the_whole_time() -> None:
+    told = r"no store at .* in time: .*; waited 0\.3\d* s"
+    with pytest.raises(StoreTimeoutError, match=told):
+        rendezvous(f"tcp://127.0.0.1:{free_port()}", 1, 2, timeout=0.3)
