@@ -19,6 +19,7 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
 from .broadcast import broadcast_shapes
 from .constants import as_operand
+from .fast_inplace import inplace_way, remember_writer
 from .node_code import SavedView
 from .op import OPS, common_device, dress
 from .pointwise import PointwiseOp, _number_tensor, _operand, refused
@@ -88,16 +89,17 @@ def _require_writable(target: Tensor) -> None:
 def pointwise_inplace(op: PointwiseOp) -> Callable[..., Tensor]:
     """Return op as a function that writes its result into its first operand."""
 
-    def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def general(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         operands, attributes = _bind(op, self, args, kwargs)
         return run_inplace(op, self, operands, attributes)
 
+    inplace: Any = inplace_way(op, general)
     dress(inplace, op)
     inplace.__name__ = inplace.__qualname__ = f"{op.name}_"
     inplace.__doc__ = (
         f"In-place version of {op.name}: writes the result into this tensor and returns it."
     )
-    return inplace
+    return inplace  # type: ignore[no-any-return]
 
 
 def _bind(
@@ -170,6 +172,7 @@ def run_inplace(
             arrays.append(array)
     if result_dtype is layout.dtype:
         backend.pointwise(op.run_body, arrays, target.array)
+        remember_writer(op, operands, compute)
     else:
         room = backend.empty(shape, result_dtype.numpy, device.index)
         backend.pointwise(op.run_body, arrays, room)

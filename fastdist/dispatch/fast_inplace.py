@@ -1,0 +1,146 @@
+"""The short way of pointwise in-place ops, for what leaves no trace in a graph: `x.add_(y)`.
+
+A call that the general way has done once, without a cast, finds the function that writes into the
+target in the plans of the target's layout. Whatever may have to be recorded, carried or refused
+goes to the general way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..core.device import CPU
+from ..graph.modes import modes, tls
+from ..kernels.cpu.pointwise import kernel_for
+from ..kernels.cpu.silence import define_silent
+from ..tensor.storage import storage_of
+from ..tensor.tensor import Tensor
+from .constants import NUMBERS, constant
+from .gradients import CONDITIONS
+from .op import PLAIN
+
+
+class Pointwise(Protocol):
+    """What this file reads off a pointwise op."""
+
+    name: str
+    parameters: tuple[Any, ...]
+    tensors: tuple[str, ...]
+    number_names: tuple[str, ...]
+    body_names: tuple[str, ...]
+    run_body: Any
+
+
+def remember_writer(op: Pointwise, operands: Sequence[Any], compute: Any) -> None:
+    """Let later calls on such layouts write at once; called after one that went well."""
+    layouts = []
+    for name, operand in zip(op.tensors, operands, strict=True):
+        if not isinstance(operand, Tensor):
+            return  # a number: the short way makes it a constant, which then comes here
+        layout = operand.layout
+        if layout.device is not CPU or (layout.dtype is not compute and name not in CONDITIONS):
+            return
+        layouts.append(layout)
+    target = layouts[0]
+    kernel = kernel_for(op.run_body)
+    if target.numel <= kernel.limit and isinstance(kernel.small, np.ufunc):
+        write: Callable[..., Any] = kernel.small  # whose last positional argument is `out`
+    else:
+        run = kernel.run
+
+        def write(*arrays: Any) -> None:
+            run(arrays[:-1], arrays[-1])
+
+    target.plans.remember((op, "in place", *layouts[1:]), write)
+
+
+_UNWRITTEN = compile(
+    "def inplace(self, *args, **kwargs): return _first(self, *args, **kwargs)",
+    "<fastdist in-place op>",
+    "exec",
+)
+
+
+def inplace_way(op: Pointwise, slow: Callable[..., Tensor]) -> Any:
+    """Return op as a function that writes into its first operand; `slow` does what is unusual.
+
+    Note    its short way is written at the first call: most programs change few things in place
+    """
+
+    def first(*args: Any, **kwargs: Any) -> Tensor:
+        short = _short_way(op, slow)
+        function.__globals__.update(short.__globals__)
+        function.__defaults__ = short.__defaults__
+        name = f"{op.name}_"
+        function.__code__ = short.__code__.replace(co_name=name, co_qualname=name)
+        return slow(*args, **kwargs)
+
+    names: dict[str, Any] = {"__name__": None, "_first": first}
+    exec(_UNWRITTEN, names)
+    function: Any = names["inplace"]
+    return function
+
+
+def _short_way(op: Pointwise, slow: Callable[..., Tensor]) -> Any:
+    names: dict[str, Any] = {
+        "_op": op,
+        "_slow": slow,
+        "_PLAIN": PLAIN,
+        "_NUMBERS": NUMBERS,
+        "_constant": constant,
+        "_modes": modes,
+        "_tls": tls,
+        "_Tensor": Tensor,
+        "storage_of": storage_of,
+    }
+    for parameter in op.parameters:
+        names[f"_default_{parameter.name}"] = parameter.default
+    return define_silent("\n".join(_lines(op)), "inplace", names)
+
+
+def _lines(op: Pointwise) -> list[str]:
+    first, others = op.tensors[0], op.tensors[1:]
+    signature, given = ["self"], ["self"]
+    for parameter in op.parameters:
+        if parameter.name == first:
+            continue
+        has_default = parameter.default is not parameter.empty
+        signature.append(
+            f"{parameter.name}=_default_{parameter.name}" if has_default else parameter.name
+        )
+        given.append(f"{parameter.name}={parameter.name}" if has_default else parameter.name)
+    arrays = {first: "self.array", **{name: f"{name}.array" for name in others}}
+    arrays |= {name: f"_{name}.array" for name in op.number_names}
+    used = [arrays[name] for name in op.body_names if name in op.run_body.used]
+    plain = ["self.__class__ in _PLAIN", "not _modes.special"]
+    plain += [f"{name}.__class__ in _PLAIN" for name in others]
+    plain += [f"_{name}.__class__ is _Tensor" for name in op.number_names]
+    edges = " and ".join(["self.edge is None", *(f"{name}.edge is None" for name in others)])
+    key = "".join(f", {name}.layout" for name in others)
+    lines = [f"def inplace({', '.join(signature)}):", "    if self.__class__ in _PLAIN:"]
+    lines += [
+        f"        if {name}.__class__ in _NUMBERS: {name} = _constant({name}, self)"
+        for name in others
+    ]
+    lines += [
+        f"        _{name} = _constant({name}, self) if {name}.__class__ in _NUMBERS else None"
+        for name in op.number_names
+    ]
+    return [
+        *lines,
+        f"        if {' and '.join(plain)} and (",
+        "            (_modes.grad_off and not _tls.grad)",
+        f"            or ({edges} and (self.extra is None or self.extra.base is None",
+        "                or self.extra.base.edge is None))):",
+        f"            _write = self.layout.plans.get((_op, 'in place'{key}))",
+        "            if _write is not None and self.array.flags.writeable:",
+        f"                _write({', '.join([*used, 'self.array'])})",
+        "                _s = self.storage",
+        "                if _s is None: _s = storage_of(self)",
+        "                _s.bump()",
+        "                return self",
+        f"    return _slow({', '.join(given)})",
+    ]
