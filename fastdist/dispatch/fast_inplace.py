@@ -32,10 +32,17 @@ class Pointwise(Protocol):
     number_names: tuple[str, ...]
     body_names: tuple[str, ...]
     run_body: Any
+    plain: Any
 
 
-def remember_writer(op: Pointwise, operands: Sequence[Any], compute: Any) -> None:
+def remember_writer(
+    op: Pointwise, operands: Sequence[Any], numbers: tuple[Any, ...], compute: Any
+) -> None:
     """Let later calls on such layouts write at once; called after one that went well."""
+    if op.plain is not None and op.plain is not op:
+        defaults = [p.default for p in op.parameters if p.name in op.number_names]
+        if all(one is usual for one, usual in zip(numbers, defaults, strict=True)):
+            op = op.plain
     layouts = []
     for name, operand in zip(op.tensors, operands, strict=True):
         if not isinstance(operand, Tensor):
@@ -71,17 +78,17 @@ def inplace_way(op: Pointwise, slow: Callable[..., Tensor]) -> Any:
     """
 
     def first(*args: Any, **kwargs: Any) -> Tensor:
-        short = _short_way(op, slow)
-        function.__globals__.update(short.__globals__)
-        function.__defaults__ = short.__defaults__
+        short: Any = _short_way(op, slow)
+        made.__globals__.update(short.__globals__)
+        made.__defaults__ = short.__defaults__
         name = f"{op.name}_"
-        function.__code__ = short.__code__.replace(co_name=name, co_qualname=name)
+        made.__code__ = short.__code__.replace(co_name=name, co_qualname=name)
         return slow(*args, **kwargs)
 
     names: dict[str, Any] = {"__name__": None, "_first": first}
     exec(_UNWRITTEN, names)
-    function: Any = names["inplace"]
-    return function
+    made: Any = names["inplace"]
+    return made
 
 
 def _short_way(op: Pointwise, slow: Callable[..., Tensor]) -> Any:
@@ -96,6 +103,7 @@ def _short_way(op: Pointwise, slow: Callable[..., Tensor]) -> Any:
         "_Tensor": Tensor,
         "storage_of": storage_of,
     }
+    names["_plain"] = op.plain
     for parameter in op.parameters:
         names[f"_default_{parameter.name}"] = parameter.default
     return define_silent("\n".join(_lines(op)), "inplace", names)
@@ -112,35 +120,47 @@ def _lines(op: Pointwise) -> list[str]:
             f"{parameter.name}=_default_{parameter.name}" if has_default else parameter.name
         )
         given.append(f"{parameter.name}={parameter.name}" if has_default else parameter.name)
-    arrays = {first: "self.array", **{name: f"{name}.array" for name in others}}
-    arrays |= {name: f"_{name}.array" for name in op.number_names}
-    used = [arrays[name] for name in op.body_names if name in op.run_body.used]
-    plain = ["self.__class__ in _PLAIN", "not _modes.special"]
-    plain += [f"{name}.__class__ in _PLAIN" for name in others]
-    plain += [f"_{name}.__class__ is _Tensor" for name in op.number_names]
-    edges = " and ".join(["self.edge is None", *(f"{name}.edge is None" for name in others)])
-    key = "".join(f", {name}.layout" for name in others)
     lines = [f"def inplace({', '.join(signature)}):", "    if self.__class__ in _PLAIN:"]
     lines += [
         f"        if {name}.__class__ in _NUMBERS: {name} = _constant({name}, self)"
         for name in others
     ]
-    lines += [
-        f"        _{name} = _constant({name}, self) if {name}.__class__ in _NUMBERS else None"
-        for name in op.number_names
-    ]
+    if op.plain is not None and op.plain is not op:
+        # alpha=1 and its like: the op without numbers is one ufunc.
+        usual = " and ".join(f"{name} is _default_{name}" for name in op.number_names)
+        lines.append(f"        if {usual}:")
+        lines += [f"            {line}" for line in _writing(op.plain, "_plain")]
+        lines.append("        else:")
+        lines += [f"            {line}" for line in _writing(op, "_op")]
+    else:
+        lines += [f"        {line}" for line in _writing(op, "_op")]
+    return [*lines, f"    return _slow({', '.join(given)})"]
+
+
+def _writing(op: Pointwise, known_as: str) -> list[str]:
+    """Return the lines that write at once, if all is as usual."""
+    first, others = op.tensors[0], op.tensors[1:]
+    arrays = {first: "self.array", **{name: f"{name}.array" for name in others}}
+    arrays |= {name: f"_{name}.array" for name in op.number_names}
+    used = [arrays[name] for name in op.body_names if name in op.run_body.used]
+    plain = [f"{name}.__class__ in _PLAIN" for name in others]
+    plain += [f"_{name}.__class__ is _Tensor" for name in op.number_names]
+    edges = " and ".join(["self.edge is None", *(f"{name}.edge is None" for name in others)])
+    key = "".join(f", {name}.layout" for name in others)
     return [
-        *lines,
-        f"        if {' and '.join(plain)} and (",
-        "            (_modes.grad_off and not _tls.grad)",
-        f"            or ({edges} and (self.extra is None or self.extra.base is None",
-        "                or self.extra.base.edge is None))):",
-        f"            _write = self.layout.plans.get((_op, 'in place'{key}))",
-        "            if _write is not None and self.array.flags.writeable:",
-        f"                _write({', '.join([*used, 'self.array'])})",
-        "                _s = self.storage",
-        "                if _s is None: _s = storage_of(self)",
-        "                _s.bump()",
-        "                return self",
-        f"    return _slow({', '.join(given)})",
+        *[
+            f"_{name} = _constant({name}, self) if {name}.__class__ in _NUMBERS else None"
+            for name in op.number_names
+        ],
+        f"if {' and '.join(['not _modes.special', *plain])} and (",
+        "    (_modes.grad_off and not _tls.grad)",
+        f"    or ({edges} and (self.extra is None or self.extra.base is None",
+        "        or self.extra.base.edge is None))):",
+        f"    _write = self.layout.plans.get(({known_as}, 'in place'{key}))",
+        "    if _write is not None and self.array.flags.writeable:",
+        f"        _write({', '.join([*used, 'self.array'])})",
+        "        _s = self.storage",
+        "        if _s is None: _s = storage_of(self)",
+        "        _s.bump()",
+        "        return self",
     ]

@@ -172,7 +172,7 @@ def run_inplace(
             arrays.append(array)
     if result_dtype is layout.dtype:
         backend.pointwise(op.run_body, arrays, target.array)
-        remember_writer(op, operands, compute)
+        remember_writer(op, operands, attributes, compute)
     else:
         room = backend.empty(shape, result_dtype.numpy, device.index)
         backend.pointwise(op.run_body, arrays, room)
