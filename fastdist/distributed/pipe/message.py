@@ -9,8 +9,8 @@ from typing import Protocol
 from fastdist.core.errors import MessageError
 
 from .limits import DEFAULT, Limits
+from .lone_tensor import read_lone
 from .message_layout import (
-    ARENA_BLOCK,
     AUTOGRAD,
     AUTOGRAD_BLOCK,
     BODY_APART,
@@ -28,16 +28,14 @@ from .message_layout import (
     PICKLE,
     REQUIRES_GRAD,
     TANGENT,
-    TENSOR,
     TENSORS,
     VERSION,
     AutogradBlock,
     Buffer,
     TangentEntry,
     TensorEntry,
-    sizes_and_strides,
 )
-from .message_tables import Tables, borrow, read_entry
+from .message_tables import Tables, pack_entry
 from .metadata import Value, encode_metadata
 
 __all__ = [
@@ -236,12 +234,7 @@ class Message:
 
     def _encode_tables(self, metadata: bytes) -> list[Buffer]:
         """Return the tables behind that of the buffers, and the metadata."""
-        head: list[Buffer] = []
-        for entry in self.tensors:
-            ndim = len(entry.sizes)
-            head.append(TENSOR.pack(*entry[:6], ndim))
-            if ndim:
-                head.append(sizes_and_strides(ndim).pack(*entry.sizes, *entry.strides))
+        head: list[Buffer] = [*map(pack_entry, self.tensors)]
         head += [TANGENT.pack(*tangent) for tangent in self.tangents]
         if self.autograd is not None:
             context_id, message_id, device_map = self.autograd
@@ -359,22 +352,8 @@ def _read_tables(
 
 
 def _read_lone_tensor(message: Message, first: Buffer, body_bytes: int) -> None:
-    """Read what follows the header where it is one small tensor: what most calls carry."""
-    buffer: Buffer
-    size, pieces = BUFFER.unpack_from(first, HEADER.size)
-    entry, at = read_entry(first, HEADER.size + BUFFER.size, (size,))
-    end = at + body_bytes
-    if not pieces and end + size == len(first):
-        buffer = bytearray(first[end:])
-    elif pieces == IN_ARENA and end + ARENA_BLOCK.size == len(first):
-        buffer = borrow(first[end:], size)
-    else:
-        raise MessageError(
-            f"a body of {body_bytes} bytes and a buffer of {size} bytes in {pieces} frames "
-            f"announced, {len(first) - at} bytes came"
-        )
+    entry, message.body, buffer = read_lone(first, body_bytes)
     message.tensors = (entry,)
-    message.body = first[at:end]
     message.buffers = (buffer,)
     message.tangents = ()
     message.autograd = message.metadata = None

@@ -53,8 +53,11 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 HEADER: Final = struct.Struct("<BBHIQQII4xIIQHHII")
 BUFFER: Final = struct.Struct("<QI")
-_COUNTS: Final = slice(36, 44)  # of a header: how many tensors, how many buffers
-_NO_COUNTS: Final = bytes(8)
+# How many tensors and how many buffers a header announces, and how many frames its first buffer
+# takes.
+_COUNTS: Final = slice(36, 44)
+_NO_COUNTS, _ONE_EACH = bytes(8), struct.pack("<II", 1, 1)
+_FIRST_PIECES: Final = slice(72, 76)
 # Where a buffer lies that is not in the message: arena, slot, generation, offset.
 ARENA_BLOCK: Final = struct.Struct("<QIQQ")
 TENSOR: Final = struct.Struct("<IQBBHBB")
@@ -65,7 +68,8 @@ DEVICE_PAIR: Final = struct.Struct("<BHBH")
 
 def is_alone(first: Buffer) -> bool:
     """Return whether the first frame of a message says that no other follows it."""
-    return first[_COUNTS] == _NO_COUNTS
+    counts = first[_COUNTS]
+    return counts == _NO_COUNTS or (counts == _ONE_EACH and not any(first[_FIRST_PIECES]))
 
 
 class TensorEntry(NamedTuple):

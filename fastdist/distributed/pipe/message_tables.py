@@ -1,7 +1,8 @@
-"""Reads the tables that follow a message's header, each number against what came."""
+"""The tables that follow a message's header, as bytes, and read back against what came."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from fastdist.core.errors import MessageError
@@ -24,6 +25,14 @@ from .message_layout import (
     sizes_and_strides,
 )
 from .metadata import Value, decode_metadata
+
+
+@functools.lru_cache(1024)
+def pack_entry(entry: TensorEntry) -> bytes:
+    """Return one entry of the tensor table."""
+    ndim = len(entry.sizes)
+    head = TENSOR.pack(*entry[:6], ndim)
+    return head + sizes_and_strides(ndim).pack(*entry.sizes, *entry.strides) if ndim else head
 
 
 def read_entry(first: Buffer, at: int, buffer_sizes: Sequence[int]) -> tuple[TensorEntry, int]:

@@ -195,7 +195,7 @@ class Client:
         return Call(peer, envelope, message_id, timeout_s, what)
 
     def _pack(self, call: Call, value: Any) -> None:
-        pack_request(call, value, self._me.rank, self._me.incarnation, self._device_map_to)
+        pack_request(call, value, self._me, self._device_map_to)
 
     def _start(self, call: Call, value: Any) -> Future[Any]:
         self._pack(call, value)

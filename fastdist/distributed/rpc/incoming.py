@@ -18,7 +18,7 @@ from .interceptors import Envelope
 from .message_types import CALLS, NOT_COUNTED, RESPONSE_OF, USER_WORK
 from .outgoing import packing, serving
 from .remote_errors import pack_error
-from .wire import make_leaves, pack_tensors, unpack_tensors
+from .wire import encode_bare, make_leaves, pack_tensors, unpack_leaves, unpack_tensors
 
 if TYPE_CHECKING:
     from fastdist.core.device import Device
@@ -85,7 +85,7 @@ class Incoming:
         try:
             if message.is_bare and message.type in CALLS:
                 # Nothing that an interceptor could take off.
-                result = self._call(self._take_tensors())
+                result = self._call(unpack_leaves(message) if message.tensors else ())
             else:
                 request = self._open()
                 result = self._handle(request)
@@ -98,13 +98,6 @@ class Incoming:
             self._answer_later(request, result.future)
         else:
             self._answer(request, result)
-
-    def _take_tensors(self) -> Sequence[Any]:
-        if not self.message.tensors:
-            return ()
-        tensors, requires_grad = unpack_tensors(self.message)
-        make_leaves(tensors, requires_grad)
-        return tensors
 
     def _call(self, tensors: Sequence[Any]) -> Any:
         message = self.message
@@ -203,10 +196,12 @@ class Incoming:
 
     def _send_envelope(self, envelope: Envelope, body: bytes, encoding: int) -> None:
         message_id, me = self.message.message_id, self.server.me
-        if envelope.is_plain:
-            kind = envelope.message_type
-            self._reply(encode_plain(kind, message_id, me.rank, me.incarnation, body, encoding))
-            return
+        if envelope.is_bare:
+            kind, tensors = envelope.message_type, envelope.tensors
+            bare = encode_bare(kind, message_id, me, tensors, body, encoding)
+            if bare is not None:
+                self._reply(bare)
+                return
         device_map = self._device_map_back() if envelope.tensors else None
         entries, buffers = pack_tensors(envelope.tensors, device_map)
         answer = Message(

@@ -88,11 +88,9 @@ class Envelope:
         self.message_type = message_type
 
     @property
-    def is_plain(self) -> bool:
-        """Whether nothing travels but a body."""
-        return not (
-            self.tensors or self.metadata or self.tangents or self.autograd or self.inner_type
-        )
+    def is_bare(self) -> bool:
+        """Whether nothing travels but a body and tensors."""
+        return not (self.metadata or self.tangents or self.autograd or self.inner_type)
 
     @property
     def effective_type(self) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastdist.core.errors import MessageError, RpcError, RpcTimeoutError, WorkerLostError
 from fastdist.core.future import Future
-from fastdist.distributed.pipe.message import Buffer, Message, decode, encode_plain
+from fastdist.distributed.pipe.message import Buffer, Message, decode
 
 from . import interceptors
 from .body import deserialize, serialize, serialize_call
@@ -18,11 +18,12 @@ from .handlers import Reply
 from .interceptors import Envelope
 from .message_types import USER_WORK, MessageType
 from .remote_errors import unpack_error
-from .wire import make_leaves, pack_tensors, unpack_tensors
+from .wire import encode_bare, make_leaves, pack_tensors, unpack_leaves, unpack_tensors
 
 if TYPE_CHECKING:
     from fastdist.core.device import Device
 
+    from .membership import Record
     from .peer import Peer
 
 
@@ -144,8 +145,7 @@ def whole_ms(timeout_s: float) -> int:
 def pack_request(
     call: Call,
     value: Any,
-    rank: int,
-    incarnation: int,
+    sender: Record,
     device_map_to: Callable[[int], Mapping[Device, Device]],
 ) -> None:
     """Fill in the frames of a call; value is (function, args, kwargs) where its type asks for it.
@@ -161,17 +161,19 @@ def pack_request(
         body, encoding = serialize(value, envelope.tensors)
     interceptors.request_out(envelope)
     timeout_ms = min(call.timeout_ms, 0xFFFFFFFF)
-    if envelope.is_plain:
-        kind, message_id = envelope.message_type, call.message_id
-        call.frames = encode_plain(kind, message_id, rank, incarnation, body, encoding, timeout_ms)
-        return
+    if envelope.is_bare:
+        kind, message_id, tensors = envelope.message_type, call.message_id, envelope.tensors
+        frames = encode_bare(kind, message_id, sender, tensors, body, encoding, timeout_ms)
+        if frames is not None:
+            call.frames = frames
+            return
     device_map = device_map_to(envelope.peer) if envelope.tensors else None
     entries, buffers = pack_tensors(envelope.tensors, device_map)
     message = Message(
         envelope.message_type,
         call.message_id,
-        source=rank,
-        incarnation=incarnation,
+        source=sender.rank,
+        incarnation=sender.incarnation,
         body=body,
         encoding=encoding,
         tensors=entries,
@@ -193,11 +195,8 @@ def open_answer(answer: Message, call: Call) -> Any:
     """
     if answer.is_bare and answer.type in _WITH_VALUE:
         # Nothing that an interceptor could take off.
-        if not answer.tensors:
-            return deserialize(answer.body, answer.encoding, ())
-        tensors, requires_grad = unpack_tensors(answer)
-        make_leaves(tensors, requires_grad)
-        return deserialize(answer.body, answer.encoding, tensors)
+        leaves = unpack_leaves(answer) if answer.tensors else ()
+        return deserialize(answer.body, answer.encoding, leaves)
     tensors, requires_grad = unpack_tensors(answer)
     envelope = Envelope(answer.type, call.peer.info.id, tensors, answer.metadata)
     if answer.type == MessageType.EXCEPTION:

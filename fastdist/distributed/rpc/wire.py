@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -13,21 +13,58 @@ from fastdist.core.device import CPU, Device
 from fastdist.core.dtypes import from_code
 from fastdist.core.errors import DeviceError, DTypeError, MessageError
 from fastdist.distributed.pipe.channels.arena_borrower import GONE
+from fastdist.distributed.pipe.lone_tensor import encode_lone
 from fastdist.distributed.pipe.message import (
+    INLINE_BYTES,
     NO_INDEX,
     PARAMETER,
     REQUIRES_GRAD,
     Buffer,
     Message,
     TensorEntry,
+    encode_plain,
 )
 from fastdist.tensor.layout import Layout
 from fastdist.tensor.parameter import Parameter
 from fastdist.tensor.tensor import Tensor, wrap
 
+if TYPE_CHECKING:
+    from .membership import Record
+
 DeviceMap: TypeAlias = Mapping[Device, Device]
 
 _DEVICE_TYPES: Final = ("cpu", "cuda", "sim")
+
+
+def encode_bare(
+    kind: int,
+    message_id: int,
+    sender: Record,
+    tensors: Sequence[Tensor],
+    body: bytes,
+    encoding: int,
+    timeout_ms: int = 0,
+) -> list[Buffer] | None:
+    """Return the frames of a message that is a body and at most one small tensor: the usual call.
+
+    None if the tensors need more than that.
+    """
+    rank, incarnation = sender.rank, sender.incarnation
+    if not tensors:
+        return encode_plain(kind, message_id, rank, incarnation, body, encoding, timeout_ms)
+    if len(tensors) != 1 or len(body) > INLINE_BYTES:
+        return None
+    (tensor,) = tensors
+    layout = tensor.layout
+    if not layout.contiguous or layout.device is not CPU:
+        return None
+    size = layout.numel * layout.dtype.itemsize
+    if size > INLINE_BYTES:
+        return None
+    entry = _whole(layout, _flags_of(tensor), 0)
+    return encode_lone(
+        kind, message_id, rank, incarnation, body, encoding, timeout_ms, entry, size, tensor.array
+    )
 
 
 def pack_tensors(
@@ -43,10 +80,10 @@ def pack_tensors(
     placed, buffers = _place(arrays)
     entries = []
     for tensor, (buffer, offset, packed_strides) in zip(tensors, placed, strict=True):
-        layout = tensor.layout
-        flags = 0 if tensor.edge is None else REQUIRES_GRAD
-        if tensor.__class__ is Parameter:
-            flags |= PARAMETER
+        layout, flags = tensor.layout, _flags_of(tensor)
+        if layout.device is CPU and not offset and packed_strides is None:
+            entries.append(_whole(layout, flags, buffer))
+            continue
         kind, index = _destination(layout.device, device_map)
         strides = layout.strides if packed_strides is None else packed_strides
         entries.append(
@@ -55,6 +92,22 @@ def pack_tensors(
             )
         )
     return entries, buffers
+
+
+def _flags_of(tensor: Tensor) -> int:
+    flags = 0 if tensor.edge is None else REQUIRES_GRAD
+    return flags | PARAMETER if tensor.__class__ is Parameter else flags
+
+
+def _whole(layout: Layout, flags: int, buffer: int) -> TensorEntry:
+    """Return the entry of a tensor on the CPU that begins where its buffer does."""
+    key = ("rpc", flags, buffer)
+    entry: TensorEntry | None = layout.plans.get(key)
+    if entry is None:
+        code, shape, strides = layout.dtype.code, layout.shape, layout.strides
+        entry = TensorEntry(buffer, 0, code, 0, NO_INDEX, flags, shape, strides)
+        layout.plans.remember(key, entry)
+    return entry
 
 
 def unpack_tensors(message: Message) -> tuple[list[Tensor], list[bool]]:
@@ -66,6 +119,20 @@ def unpack_tensors(message: Message) -> tuple[list[Tensor], list[bool]]:
     buffers = message.buffers
     tensors = [_unpack(entry, buffers[entry.buffer]) for entry in message.tensors]
     return tensors, [bool(entry.flags & REQUIRES_GRAD) for entry in message.tensors]
+
+
+def unpack_leaves(message: Message) -> list[Tensor]:
+    """Return the tensors of a message that belongs to no graph.
+
+    Raises  as unpack_tensors
+    """
+    tensors = []
+    for entry in message.tensors:
+        tensor = _unpack(entry, message.buffers[entry.buffer])
+        if entry.flags & REQUIRES_GRAD:
+            tensor.requires_grad_(True)
+        tensors.append(tensor)
+    return tensors
 
 
 def make_leaves(tensors: Sequence[Tensor], requires_grad: Sequence[bool]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,14 @@ import fastdist.graph.tensor_methods  # noqa: F401 - attaches requires_grad to T
 from fastdist.core import dtypes
 from fastdist.core.device import Device
 from fastdist.core.errors import DeviceError, ForbiddenFunctionError, MessageError, RpcError
-from fastdist.distributed.pipe.message import Message, TensorEntry, decode
+from fastdist.distributed.pipe.message import INLINE_BYTES, Message, TensorEntry, decode
 from fastdist.distributed.rpc import gate
 from fastdist.distributed.rpc.body import deserialize, serialize, serialize_call
 from fastdist.distributed.rpc.wire import (
+    encode_bare,
     make_leaves,
     pack_tensors,
+    unpack_leaves,
     unpack_tensors,
 )
 from fastdist.tensor.parameter import Parameter
@@ -201,3 +204,45 @@ def test_strict_mode_allows_by_module_name(strict: None) -> None:
         round_trip(os.path.join)
     gate.allow("posixpath")
     assert round_trip(os.path.join) is os.path.join
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (2, 1, 4)])
+@pytest.mark.parametrize("kind", [Tensor, Parameter])
+def test_a_lone_small_tensor_travels_as_it_does_among_others(
+    kind: type, shape: tuple[int, ...]
+) -> None:
+    array = np.arange(float(np.prod(shape))).reshape(shape)
+    tensor = from_array(array) if kind is Tensor else Parameter(from_array(array))
+    sender: Any = SimpleNamespace(rank=3, incarnation=2**64 - 1)
+    short = encode_bare(0x102, 7, sender, [tensor], b"body", 1, 5_000)
+    entries, buffers = pack_tensors([tensor])
+    long = Message(
+        0x102,
+        7,
+        source=3,
+        incarnation=2**64 - 1,
+        body=b"body",
+        encoding=1,
+        tensors=entries,
+        buffers=buffers,
+        timeout_ms=5_000,
+    ).encode()
+    assert short == [bytes(frame) for frame in long]
+    (came,) = unpack_leaves(decode(short))
+    assert type(came) is kind and came.requires_grad is (kind is Parameter)
+    assert came.layout is tensor.layout and came.array.flags.writeable
+    np.testing.assert_array_equal(came.array, array)
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        [np.zeros(3), np.zeros(3)],
+        [np.zeros((2, 3)).T],
+        [np.zeros(INLINE_BYTES)],
+    ],
+)
+def test_other_tensors_do_not_take_the_short_way(tensors: list[Any]) -> None:
+    sender: Any = SimpleNamespace(rank=0, incarnation=1)
+    packed = [from_array(array) for array in tensors]
+    assert encode_bare(0x102, 7, sender, packed, b"", 0) is None
