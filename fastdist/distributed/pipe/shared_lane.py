@@ -85,13 +85,17 @@ class SharedLane:
             if self._closed:
                 return None
             self._reader_called = False
+            self._reader_sleeps = False
             while True:
                 self._flush()
-                frames = self.lane.try_receive()
-                self._reader_sleeps = frames is None and not self._needs_reader()
-                if frames is not None:
-                    break
-                if self._reader_sleeps:
+                # Asked, not tried: a receive that finds nothing costs ten times as much.
+                events = self.lane.events()
+                if events & READABLE:
+                    frames = self.lane.try_receive()
+                    if frames is not None:
+                        break
+                elif not events & self._wanted():
+                    self._reader_sleeps = True
                     return None
         try:
             self._came.extend(split(frames))
@@ -127,5 +131,7 @@ class SharedLane:
                 unsent.popleft()
 
     def _needs_reader(self) -> bool:
-        wanted = READABLE | WRITABLE if self._unsent and not self._held else READABLE
-        return bool(self.lane.events() & wanted)
+        return bool(self.lane.events() & self._wanted())
+
+    def _wanted(self) -> int:
+        return READABLE | WRITABLE if self._unsent and not self._held else READABLE

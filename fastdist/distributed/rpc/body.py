@@ -130,14 +130,12 @@ def deserialize_call(
     return function, args, kwargs
 
 
-def reads_plainly(body: Buffer, encoding: int) -> bool:
-    """Return whether reading a body runs no code of users, who have none on the progress thread.
+def reads_plainly(body: Buffer) -> bool:
+    """Return whether a pickle runs no code of users, who have none on the progress thread.
 
     Note    pickle names every class and function by one opcode, which Tensors use once as well; the
             same byte within some data only makes the answer False
     """
-    if encoding != PICKLE:
-        return True
     globals_used = bytes(body).count(b"\x93")
     return globals_used == 0 or (globals_used == 1 and _TENSOR_AT_BYTES in body)
 

@@ -12,7 +12,7 @@ from fastdist.core.errors import FastdistError, MessageError, RpcError, WorkerLo
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import ThreadPool, hand_on_lead
 from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
-from fastdist.distributed.pipe.message import NO_CALL, Buffer, Message
+from fastdist.distributed.pipe.message import NO_CALL, PICKLE, Buffer, Message
 
 from .body import reads_plainly
 from .interceptors import Envelope
@@ -176,7 +176,7 @@ class Client:
             return  # late: its caller has been told that it took too long
         assert isinstance(call, Call)
         size = bytes_of(answer, frames)
-        plainly = reads_plainly(answer.body, answer.encoding)
+        plainly = answer.encoding != PICKLE or reads_plainly(answer.body)
         if plainly or not self._pool.submit_uncounted(_complete, call, answer, size):
             _complete(call, answer, size)
 
@@ -200,10 +200,11 @@ class Client:
     def _start(self, call: Call, value: Any) -> Future[Any]:
         self._pack(call, value)
         peer, size = call.peer, call.size_bytes()
-        is_user_work = call.envelope.effective_type in CALLS
+        kind = call.envelope.effective_type
+        is_user_work = kind in CALLS
         # Users' callbacks run in the pool. Ours are short, may complete what others wait for, and
         # must not wait behind users' functions: they run where the answer is read.
-        is_ours = call.envelope.effective_type in OURS_ALONE
+        is_ours = kind in OURS_ALONE
         future: Future[Any] = Future(executor=None if is_ours else self._pool)
         call.await_in_future(future, self._finish)
         call.charged_bytes = size if is_user_work else -1
@@ -213,36 +214,44 @@ class Client:
             raise call.timeout_error()
         if call.envelope.message_type not in NOT_COUNTED:
             self._counts.call_sent(peer.info.name, size)
+        try:
+            # Before the send: the answer may arrive before it returns.
+            peer.pipe.add_pending(call.message_id, call)
+        except Exception as error:
+            call.end(None, fresh(error))
+            return future
         if call.deadline is not None:
             self._expiring[call.message_id] = call
             if self.timeouts.add(call.message_id, call.deadline):
                 self.progress.wake()
+            if call.is_over:  # a break was faster
+                self._forget_deadline(call)
         try:
-            # Counted before the send: the answer may arrive before send() returns.
-            peer.pipe.add_pending(call.message_id, call)
             self.write(call)
         except Exception as error:
-            peer.pipe.take_pending(call.message_id)
-            call.end(None, fresh(error))
+            if peer.pipe.take_pending(call.message_id) is not None:
+                call.end(None, fresh(error))
         call.frames = ()
         return future
 
     def _finish(self, call: Call, received_bytes: int, failed: bool) -> None:
         if call.deadline is not None:
-            self._expiring.pop(call.message_id, None)
-            self.timeouts.remove(call.message_id)
+            self._forget_deadline(call)
         if call.charged_bytes >= 0:
             call.peer.credit.give_back(call.charged_bytes)
         call.take_back()
         if call.envelope.message_type not in NOT_COUNTED:
             self._counts.call_ended(call.peer.info.name, received_bytes, failed=failed)
 
+    def _forget_deadline(self, call: Call) -> None:
+        self._expiring.pop(call.message_id, None)
+        self.timeouts.remove(call.message_id)
+
     def _expire(self, message_ids: list[int]) -> None:
         for message_id in message_ids:
             call = self._expiring.get(message_id)
-            if call is not None:
-                # From here on its id is unknown: a late answer is dropped.
-                call.peer.pipe.take_pending(message_id)
+            # Once it is taken out its id is unknown: a late answer is dropped.
+            if call is not None and call.peer.pipe.take_pending(message_id) is not None:
                 call.end(None, call.timeout_error())
 
     def _wait_on_lane(self, call: Call, own: OwnLane) -> Any:

@@ -41,7 +41,8 @@ packing = threading.local()
 class Call:
     """A request on its way: what it was, whom it went to, and who waits for it.
 
-    Thread  made by the caller; ended once, by whoever is first
+    Thread  made by the caller; ended once, by whoever takes it out of the pipe's pending calls: an
+            answer, a timeout and a break may come at once
     """
 
     __slots__ = (
@@ -51,12 +52,12 @@ class Call:
         "finish",
         "frames",
         "future",
+        "is_over",
         "lent_bytes",
         "message_id",
         "peer",
         "timeout_ms",
         "timeout_s",
-        "token",
         "what",
     )
 
@@ -81,8 +82,7 @@ class Call:
         self.finish = finish
         # What the call holds of the peer's credit; -1 if it needs none.
         self.charged_bytes = -1
-        # Whoever takes it ends the call: an answer, a timeout and a break may come at once.
-        self.token = [True]
+        self.is_over = False
 
     def size_bytes(self) -> int:
         """Return the bytes of the request."""
@@ -99,14 +99,11 @@ class Call:
         name = getattr(what, "__qualname__", None) or str(what)
         return f"{name} on worker {self.peer.info.name!r} (rank {self.peer.info.id})"
 
-    def end(self, value: object, error: BaseException | None, received_bytes: int = 0) -> bool:
-        """Complete the Future, once; False if the call had ended."""
-        try:
-            self.token.pop()
-        except IndexError:
-            return False
+    def end(self, value: object, error: BaseException | None, received_bytes: int = 0) -> None:
+        """Complete the Future."""
+        self.is_over = True
         self.finish(self, received_bytes, error is not None)
-        return self.future.try_complete(value, error)
+        self.future.try_complete(value, error)
 
     def fail(self, error: Exception) -> None:
         """End the call with the pipe's error."""

@@ -226,7 +226,8 @@ class ZmqAgent(RpcAgent):
     ) -> Future[Any]:
         """Run function on another worker and return a Future of its result."""
         value = (function, args, kwargs)
-        return self.request(to.id, call_type_of(function), value, None, timeout_s, function)
+        kind, timeout_s = call_type_of(function), self._timeout(timeout_s)
+        return self.client.request(to.id, kind, value, (), None, timeout_s, function)
 
     def request(
         self,
