@@ -10,8 +10,7 @@
 # user"), so that its end (RREF_USER_DELETE) is never told before its beginning. Whoever dies or
 # leaves holds nothing any more: its users and the children that went to it are dropped.
 #
-# References end in the garbage collector, in any thread, possibly with a lock of ours held. So
-# __del__ only puts a note into a SimpleQueue, which is safe for that, and a thread tells the owner.
+# Nobody waits to hear of an end or of an acceptance: they go out together (rref_notices.py).
 
 from __future__ import annotations
 
@@ -20,11 +19,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from queue import SimpleQueue
 from typing import Any
 from weakref import WeakValueDictionary
 
-from fastdist.core.errors import RpcError, WorkerLostError
+from fastdist.core.errors import MessageError, WorkerLostError
 from fastdist.core.future import Future
 
 from . import gate
@@ -37,6 +35,7 @@ from .membership import WorkerInfo
 from .message_types import MessageType
 from .outgoing import packing
 from .rref import OwnedValue, RRef
+from .rref_notices import Notices
 
 _logger = logging.getLogger(__name__)
 
@@ -62,9 +61,7 @@ class RRefContext:
             int, tuple[int, RRef[Any]]
         ] = {}  # fork id -> (to whom, parent)
         self._users: WeakValueDictionary[int, RRef[Any]] = WeakValueDictionary()
-        self._ended: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._closed = False
+        self._notices = Notices()
         for kind, handler in (
             (MessageType.PYTHON_REMOTE_CALL, self._remote_call_came),
             (MessageType.PYTHON_RREF_FETCH_CALL, self._fetch_came),
@@ -122,13 +119,12 @@ class RRefContext:
 
     def user_died(self, owner_id: int, rref_id: int, fork_id: int) -> None:
         """Tell the owner, soon, that a reference here has ended."""
-        if not self._closed and owner_id != self.me.id:
-            self._ended.put(lambda: self._tell_delete(owner_id, rref_id, fork_id))
+        if owner_id != self.me.id:
+            self._notices.put(self._tell_delete, owner_id, (rref_id, fork_id))
 
     def owned_died(self, owned: OwnedValue) -> None:
         """Look, soon, whether a value that lives here is needed any more."""
-        if not self._closed:
-            self._ended.put(lambda: self._local_ended(owned))
+        self._notices.put(self._local_ended, None, owned)
 
     def delete_all(self, deadline: float) -> None:
         """Give all references of this worker up, telling the owners; before a graceful shutdown."""
@@ -144,15 +140,12 @@ class RRefContext:
             users = list(self._users.values())
         for rref in users:
             owner_id, rref._owner = rref._owner.id, self.me
-            self._tell_delete(owner_id, rref._id, rref._fork_id)
+            self._notices.put(self._tell_delete, owner_id, (rref._id, rref._fork_id))
+        self._notices.flush()
 
     def close(self) -> None:
         """Forget everything, and end the thread."""
-        self._closed = True
-        self._ended.put(None)
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+        self._notices.close()
         with self._lock:
             gone = (self._owned, self._pending_users, self._pending_children)
             self._owned, self._pending_users, self._pending_children = {}, {}, {}
@@ -211,7 +204,10 @@ class RRefContext:
         if parent == self.me.id:
             self._child_accepted(fork_id)
             return
-        metadata = {"fork": fork_id}
+        self._notices.put(self._tell_accept, parent, fork_id)
+
+    def _tell_accept(self, parent: int, fork_ids: Sequence[int]) -> None:
+        metadata = {"fork": tuple(fork_ids)}
         kind = MessageType.RREF_CHILD_ACCEPT
         self._agent.send(parent, kind, (), metadata, retries=_RETRIES)
 
@@ -249,12 +245,14 @@ class RRefContext:
         return owned.future.then(lambda done: ValueReply(done.value()))
 
     def _delete_came(self, request: Envelope) -> None:
-        rref_id, fork_id = _ids(request)
+        ended = list(zip(*_lists(request, "rref", "fork"), strict=True))
         with self._lock:
-            owned = self._owned.get(rref_id)
-            if owned is not None:
-                owned.users.pop(fork_id, None)
-        self._drop_if_unused(rref_id)
+            for rref_id, fork_id in ended:
+                owned = self._owned.get(rref_id)
+                if owned is not None:
+                    owned.users.pop(fork_id, None)
+        for rref_id, _ in ended:
+            self._drop_if_unused(rref_id)
 
     def _fork_came(self, request: Envelope) -> None:
         rref_id, fork_id = _ids(request)
@@ -263,7 +261,9 @@ class RRefContext:
             owned.users[fork_id] = request.peer
 
     def _accept_came(self, request: Envelope) -> None:
-        self._child_accepted(int(request.metadata["fork"]))  # type: ignore[arg-type]
+        (fork_ids,) = _lists(request, "fork")
+        for fork_id in fork_ids:
+            self._child_accepted(fork_id)
 
     def _child_accepted(self, fork_id: int) -> None:
         with self._lock:
@@ -281,14 +281,14 @@ class RRefContext:
             if owned is None:
                 owned = self._owned[rref_id] = OwnedValue(rref_id)
             owned.num_local += for_local
-            self._start_thread()
-            return owned
+        self._notices.start()
+        return owned
 
     def _add_pending_user(self, rref: RRef[Any]) -> None:
         with self._lock:
             self._pending_users[rref._fork_id] = rref
             self._users[rref._fork_id] = rref
-            self._start_thread()
+        self._notices.start()
 
     def _creation_ended(self, rref_id: int, fork_id: int, done: Future[Any]) -> None:
         error = done.exception()
@@ -312,15 +312,18 @@ class RRefContext:
             del self._owned[rref_id]
         del owned  # the value goes here, without the lock: its end may run anything
 
-    def _local_ended(self, owned: OwnedValue) -> None:
+    def _local_ended(self, _: None, ended: Sequence[OwnedValue]) -> None:
         with self._lock:
-            owned.num_local -= 1
-        self._drop_if_unused(owned.rref_id)
+            for owned in ended:
+                owned.num_local -= 1
+        for owned in ended:
+            self._drop_if_unused(owned.rref_id)
 
-    def _tell_delete(self, owner_id: int, rref_id: int, fork_id: int) -> None:
+    def _tell_delete(self, owner_id: int, ended: Sequence[tuple[int, int]]) -> None:
         if self._agent.is_dead(owner_id):
             return
-        metadata = {"rref": rref_id, "fork": fork_id}
+        rref_ids, fork_ids = zip(*ended, strict=True)
+        metadata = {"rref": rref_ids, "fork": fork_ids}
         kind = MessageType.RREF_USER_DELETE
         self._agent.send(owner_id, kind, (), metadata, retries=_RETRIES)
 
@@ -340,23 +343,6 @@ class RRefContext:
             self._drop_if_unused(rref_id)
         del children
 
-    def _start_thread(self) -> None:
-        if self._thread is None and not self._closed:
-            self._thread = threading.Thread(
-                target=self._tell_of_ends, name="fastdist-rpc-rref", daemon=True
-            )
-            self._thread.start()
-
-    def _tell_of_ends(self) -> None:
-        while True:
-            tell = self._ended.get()
-            if tell is None:
-                return
-            try:
-                tell()
-            except RpcError:
-                _logger.info("an RRef's end could not be told", exc_info=True)
-
 
 @gate.export
 def _type_on_owner(rref: RRef[Any]) -> type:
@@ -365,6 +351,13 @@ def _type_on_owner(rref: RRef[Any]) -> type:
 
 def _ids(request: Envelope) -> tuple[int, int]:
     return int(request.metadata["rref"]), int(request.metadata["fork"])  # type: ignore[arg-type]
+
+
+def _lists(request: Envelope, *names: str) -> list[tuple[int, ...]]:
+    found = [request.metadata[name] for name in names]
+    if not all(isinstance(ids, tuple) for ids in found):
+        raise MessageError(f"lists of ids expected, got {found!r}")
+    return found  # type: ignore[return-value]
 
 
 def _reduce(rref: RRef[Any]) -> tuple[Any, ...]:
