@@ -212,9 +212,8 @@ class ZmqAgent(RpcAgent):
         timeout_s: float,
     ) -> Any:
         """Run function on another worker, wait, and return its result."""
-        value = (function, args, kwargs)
-        kind, timeout_s = call_type_of(function), self._timeout(timeout_s)
-        return self.client.call(to.id, kind, value, None, timeout_s, function)
+        kind, value = call_type_of(function), (function, args, kwargs)
+        return self.client.call(to.id, kind, value, None, self._timeout(timeout_s), function)
 
     def call_async(
         self,
@@ -225,8 +224,8 @@ class ZmqAgent(RpcAgent):
         timeout_s: float,
     ) -> Future[Any]:
         """Run function on another worker and return a Future of its result."""
-        value = (function, args, kwargs)
-        kind, timeout_s = call_type_of(function), self._timeout(timeout_s)
+        kind, value = call_type_of(function), (function, args, kwargs)
+        timeout_s = self._timeout(timeout_s)
         return self.client.request(to.id, kind, value, (), None, timeout_s, function)
 
     def request(
