@@ -8,6 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -139,7 +140,17 @@ def run_group(
         group.kill()
 
 
+# How threads of this worker died since the function under way began: a test that only counts what
+# they found wrong would not see that they found nothing.
+_died: list[str] = []
+
+
+def _note_death(death: threading.ExceptHookArgs) -> None:
+    _died.append("".join(traceback.format_exception(death.exc_value)))
+
+
 def _live(file: str, connection: Connection) -> None:
+    threading.excepthook = _note_death
     spec = importlib.util.spec_from_file_location(_MODULE, file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -150,8 +161,10 @@ def _live(file: str, connection: Connection) -> None:
             name, args = pickle.loads(connection.recv_bytes())
         except EOFError:
             return
+        _died.clear()
         try:
             answer = (True, getattr(module, name)(*args))
+            assert not _died, f"a thread of the worker died:\n{_died[0]}"
             packed = pickle.dumps(answer)
         except BaseException:
             packed = pickle.dumps((False, traceback.format_exc()))
