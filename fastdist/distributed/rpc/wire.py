@@ -13,6 +13,7 @@ from fastdist.core.device import CPU, Device
 from fastdist.core.dtypes import from_code
 from fastdist.core.errors import DeviceError, DTypeError, MessageError
 from fastdist.distributed.pipe.channels.arena_borrower import GONE
+from fastdist.distributed.pipe.limits import DEFAULT, Limits
 from fastdist.distributed.pipe.lone_tensor import encode_lone
 from fastdist.distributed.pipe.message import (
     INLINE_BYTES,
@@ -44,6 +45,7 @@ def encode_bare(
     body: bytes,
     encoding: int,
     timeout_ms: int = 0,
+    limits: Limits = DEFAULT,
 ) -> list[Buffer] | None:
     """Return the frames of a message that is a body and at most one small tensor: the usual call.
 
@@ -51,7 +53,9 @@ def encode_bare(
     """
     rank, incarnation = sender.rank, sender.incarnation
     if not tensors:
-        return encode_plain(kind, message_id, rank, incarnation, body, encoding, timeout_ms)
+        return encode_plain(
+            kind, message_id, rank, incarnation, body, encoding, timeout_ms, limits
+        )
     if len(tensors) != 1 or len(body) > INLINE_BYTES:
         return None
     (tensor,) = tensors
