@@ -58,7 +58,7 @@ def init_under_one_name() -> str:
     return try_init("same", 2)
 
 
-@pytest.mark.seed("T16")
+@pytest.mark.seed("T16", "T40")
 def test_two_workers_of_one_name_are_told_both() -> None:
     for answer in run_group(init_under_one_name, 2):
         assert answer.startswith("RpcError: RPC worker name same is not unique: ranks 0 and 1")

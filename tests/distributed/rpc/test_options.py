@@ -141,7 +141,9 @@ def test_devices_must_be_gpus() -> None:
 
 
 @pytest.mark.seed("T40")
-@pytest.mark.parametrize("name", ["", "a b", "ü", "x" * 128, "a/b", "new\n"])
+@pytest.mark.parametrize(
+    "name", ["", "a b", "ü", "x" * 128, "a/b", "new\n", "w.1", "w,1", "w\\1", "w^1"]
+)
 def test_bad_worker_names_are_refused(name: str) -> None:
     text = "^" + r"Worker name must match \^\[A-Za-z0-9-_:\]\*\$, and must be non-empty and shorter"
     with pytest.raises(RuntimeError, match=f"{text} than 128 chars, but got {re.escape(name)}$"):
