@@ -15,6 +15,10 @@ class LaneClosed(Exception):
     """The peer was declared dead, or its connection broke, while somebody waited on a lane."""
 
 
+class LaneInDoubt(Exception):
+    """The connection may be another than before; what was on its way may be lost."""
+
+
 class LaneTimeout(TimeoutError):
     """A deadline passed on a lane; not to be taken for the TimeoutError of somebody's function."""
 
@@ -43,7 +47,8 @@ class Lane(Protocol):
     def receive(self, deadline: float | None) -> list[Buffer]:
         """Return the frames of the next message, waiting for it.
 
-        Raises  LaneTimeout after deadline; LaneClosed
+        Raises  LaneTimeout after deadline; LaneClosed; LaneInDoubt, at the latest some seconds
+                after the connection was replaced and now and then without a reason
         """
 
     def events(self) -> int:

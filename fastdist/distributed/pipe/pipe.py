@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
@@ -16,6 +17,8 @@ from .shared_lane import SharedLane
 # Lanes for callers that block, beside the shared lane 0. A caller that finds none left uses lane 0
 # and waits for its Future: if it waited for a lane, calls that nest A -> B -> A could all wait.
 MAX_OWN_LANES: Final = 8
+# A message has 16 bits for the number of its lane, and 0 is the shared lane.
+MAX_LANE_NUMBER: Final = 0xFFFF
 
 
 class PendingCall(Protocol):
@@ -25,27 +28,19 @@ class PendingCall(Protocol):
         """End the call with an error, if it has not ended otherwise."""
 
 
-class Era:
-    """The time between two breaks of a connection: what waited during one ends with it."""
-
-    __slots__ = ("closed", "error", "lanes_out")
-
-    def __init__(self) -> None:
-        self.closed = Doorbell()
-        self.error: Exception | None = None
-        self.lanes_out = 0
-
-
 class OwnLane:
     """A lane that one blocking caller has to itself."""
 
-    __slots__ = ("era", "greeting", "lane")
+    __slots__ = ("greeting", "hello", "lane", "serial")
 
-    def __init__(self, lane: Lane, era: Era, greeting: list[Buffer]) -> None:
+    def __init__(self, lane: Lane, hello: list[Buffer]) -> None:
         self.lane = lane
-        self.era = era
+        # What must be the first message on every connection of the lane.
+        self.hello = hello
         # What must go before the first call; None once it has.
-        self.greeting: list[Buffer] | None = greeting
+        self.greeting: list[Buffer] | None = hello
+        # Of the last question what became of a call.
+        self.serial = 0
 
 
 class Pipe:
@@ -68,11 +63,13 @@ class Pipe:
         self._attend = attend
         # Guards everything below. No lane is made, used or closed, and no call failed, under it.
         self._lock = threading.Lock()
-        self._era = Era()
+        self._closed = Doorbell()
         self._error: Exception | None = None
         self._pending: dict[int, PendingCall] = {}
         self._free: list[OwnLane] = []
         self._num_own_lanes = 0
+        self._lanes_out = 0
+        self._lane_numbers = itertools.count()
         self._shared: SharedLane | None = None
         self._shared_lock = threading.Lock()
 
@@ -91,37 +88,36 @@ class Pipe:
                 raise self._error
             if self._free:
                 own = self._free.pop()
-                own.era.lanes_out += 1
+                self._lanes_out += 1
                 return own
             if self._num_own_lanes >= MAX_OWN_LANES:
                 return None
             self._num_own_lanes += 1
-            number = self._num_own_lanes
-            era = self._era
-            era.lanes_out += 1
+            self._lanes_out += 1
+            # Never that of another lane that may still be there.
+            number = next(self._lane_numbers) % MAX_LANE_NUMBER + 1
         try:
-            return OwnLane(self._connect(era.closed, number), era, self._greet(number))
+            return OwnLane(self._connect(self._closed, number), self._greet(number))
         except BaseException:
             with self._lock:
                 self._num_own_lanes -= 1
-                era.lanes_out -= 1
+                self._lanes_out -= 1
             raise
 
     def check_in(self, own: OwnLane, *, broken: bool = False) -> None:
-        """Give a lane back; one that is broken, or of an era that has ended, is closed."""
-        era = own.era
+        """Give a lane back; a broken one is closed, as is every one of a pipe in error."""
         with self._lock:
-            era.lanes_out -= 1
-            keep = era.error is None and not broken
+            self._lanes_out -= 1
+            keep = self._error is None and not broken
             if keep:
                 self._free.append(own)
-            elif era is self._era:
+            else:
                 self._num_own_lanes -= 1
-            close_bell = era.error is not None and era.lanes_out == 0
+            close_bell = self._error is not None and self._lanes_out == 0
         if not keep:
             own.lane.close()
         if close_bell:
-            era.closed.close()
+            self._closed.close()
 
     def shared(self) -> SharedLane:
         """Return lane 0, made now if nobody asked before.
@@ -136,8 +132,7 @@ class Pipe:
                 with self._lock:
                     if self._error is not None:
                         raise self._error
-                    era = self._era
-                shared = SharedLane(self._connect(era.closed, 0), self._attend)
+                shared = SharedLane(self._connect(self._closed, 0), self._attend)
                 shared.send(self._greet(0))
                 self._shared = shared
             return self._shared
@@ -147,6 +142,12 @@ class Pipe:
         shared = self._shared
         if shared is not None:
             shared.resume(self._greet(0))
+
+    def notify(self, frames: list[Buffer]) -> None:
+        """Send a message on lane 0 that nobody answers, unless that is closed or was never made."""
+        shared = self._shared
+        if shared is not None:
+            shared.send(frames)
 
     def add_pending(self, message_id: int, call: PendingCall) -> None:
         """Remember a call until its answer comes.
@@ -163,43 +164,44 @@ class Pipe:
         with self._lock:
             return self._pending.pop(message_id, None)
 
+    def pending(self, message_id: int) -> PendingCall | None:
+        """Return a call that waits for its answer, or None."""
+        with self._lock:
+            return self._pending.get(message_id)
+
+    def pending_ids(self) -> list[int]:
+        """Return the ids of the calls that wait for their answer."""
+        with self._lock:
+            return list(self._pending)
+
     def num_pending(self) -> int:
         """Return how many calls wait for their answer."""
         with self._lock:
             return len(self._pending)
 
-    def break_off(self, error: Exception, *, for_good: bool) -> int:
-        """End every wait with error, and every lane but the shared one; return how many calls.
-
-        Not for good means that the connection was lost and came back: answers that were on their
-        way are lost, new calls go well.
-        """
+    def break_off(self, error: Exception) -> int:
+        """End every wait with error, and every lane but the shared one; return how many calls."""
         with self._lock:
             if self._error is not None:
                 return 0
-            era, self._era = self._era, Era()
-            era.error = error
-            if for_good:
-                self._error = error
+            self._error = error
             lost, self._pending = self._pending, {}
             lanes, self._free = self._free, []
-            self._num_own_lanes = 0
-            nobody_waits = era.lanes_out == 0
-        era.closed.ring()
+            nobody_waits = self._lanes_out == 0
+        self._closed.ring()
         self._end(lost.values(), lanes, error)
         if nobody_waits:
-            era.closed.close()
+            self._closed.close()
         return len(lost)
 
     def close(self, farewell: list[Buffer] | None = None, linger_s: float = 0.0) -> None:
-        """Close all lanes, after a last message on lane 0; break_off(for_good=True) came before."""
+        """Close the shared lane, after a last message on it; break_off came before."""
         with self._shared_lock:
             shared, self._shared = self._shared, None
         if shared is not None:
             if farewell is not None:
                 shared.send(farewell)
             shared.close(linger_s)
-        self._era.closed.close()
 
     def _end(
         self, calls: Iterable[PendingCall], lanes: Iterable[OwnLane], error: Exception

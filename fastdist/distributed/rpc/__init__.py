@@ -9,9 +9,16 @@
 # `wire.py` alone looks into Tensors, `gate.py` alone decides what may be loaded, and in strict mode
 # `pickle_scan.py` looks at a pickle before it is read. `interceptors.py` and `handlers.py` are how
 # autograd, tangents and the profiler stand on this room without it knowing them. `peer.py` watches
-# over one other worker and feeds `peer_state.py`, which is pure. `membership.py` knows who is
-# there, `shutdown_barrier.py` how all leave together, and `rref*.py` keep values that stay where
-# they are.
+# over one other worker and feeds `peer_state.py`, which is pure.
+#
+# Connections break while both ends live. A call has one id for its whole life, and the callee
+# remembers what runs and what it answered (`received_calls.py`, by the lanes of `callers.py`). So a
+# caller whose connection was replaced greets again, asks what became of its calls (`inquiry.py`,
+# `lane_answer.py`), and sends again what never came: no call runs twice, and none is lost but for
+# what is too large to be kept, which fails and says whether it has run.
+#
+# `membership.py` knows who is there, `shutdown_barrier.py` how all leave together, and `rref*.py`
+# keep values that stay where they are.
 
 from __future__ import annotations
 

@@ -15,16 +15,18 @@ from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
 from fastdist.distributed.pipe.message import NO_CALL, PICKLE, Buffer, Message
 
 from .body import reads_plainly
+from .inquiry import read_findings
 from .interceptors import Envelope
+from .lane_answer import receive_answer
 from .lane_call import LaneCall
 from .message_types import CALLS, NOT_COUNTED, OURS_ALONE, MessageType
 from .metrics import CallCounts
 from .outgoing import (
     Call,
-    NotGreetedError,
     bytes_of,
     decode_answer,
     fresh,
+    lost_error,
     open_answer,
     pack_request,
 )
@@ -92,13 +94,7 @@ class Client:
         except BaseException:
             call.peer.pipe.check_in(own)
             raise
-        try:
-            return self._wait_on_lane(call, own)
-        except NotGreetedError:
-            # The lane had lost its connection unnoticed. The call has not run: once more, by
-            # the lane that is watched.
-            again = self._new_call(worker_id, kind, [], metadata, timeout_s, what)
-            return self._start(again, value).wait()
+        return self._wait_on_lane(call, own)
 
     def request(
         self,
@@ -132,8 +128,7 @@ class Client:
 
         None if no lane is free; nothing was sent then.
         """
-        request = (worker_id, kind, list(tensors), metadata, 0.0, kind.name)
-        call = self._new_call(*request)
+        call = self._new_call(worker_id, kind, list(tensors), metadata, 0.0, kind.name)
         own = call.peer.pipe.check_out()
         if own is None:
             return None
@@ -143,7 +138,6 @@ class Client:
                 call,
                 own,
                 self._counts,
-                lambda: self._start(self._new_call(*request), None),
                 self._lost_error,
             )
         except BaseException:
@@ -163,6 +157,9 @@ class Client:
             _logger.warning("%s; it was dropped", error)
             return
         if answer.message_id == NO_CALL:
+            if answer.type == MessageType.FINDINGS:
+                self._look_at_findings(peer, answer)
+                return
             # The answer to a greeting is a refusal.
             envelope = Envelope(answer.type, peer.info.id, [], answer.metadata)
             refused = Call(peer, envelope, NO_CALL, 0.0, "HELLO")
@@ -170,6 +167,9 @@ class Client:
                 open_answer(answer, refused)
             except FastdistError as error:
                 peer.refuse(error)
+            return
+        if answer.type == _GREET_FIRST:
+            peer.must_greet_again(answer.message_id)
             return
         call = peer.pipe.take_pending(answer.message_id)
         if call is None:
@@ -179,6 +179,22 @@ class Client:
         plainly = answer.encoding != PICKLE or reads_plainly(answer.body)
         if plainly or not self._pool.submit_uncounted(_complete, call, answer, size):
             _complete(call, answer, size)
+
+    def _look_at_findings(self, peer: Peer, answer: Message) -> None:
+        serial, never_came, gone = read_findings(answer)
+        if serial != peer.serial:
+            return  # of an earlier connection
+        for call_id in never_came:
+            call = peer.pipe.pending(call_id)
+            if isinstance(call, Call) and call.frames:
+                peer.pipe.notify(list(call.frames))
+            elif call is not None:
+                peer.pipe.take_pending(call_id)
+                call.fail(lost_error(call, may_have_run=False))  # type: ignore[arg-type]
+        for call_id in gone:
+            call = peer.pipe.take_pending(call_id)
+            if call is not None:
+                call.fail(lost_error(call, may_have_run=True))  # type: ignore[arg-type]
 
     def _new_call(
         self,
@@ -231,7 +247,10 @@ class Client:
         except Exception as error:
             if peer.pipe.take_pending(call.message_id) is not None:
                 call.end(None, fresh(error))
-        call.frames = ()
+        if len(call.frames) > 1 or call.lent_bytes:
+            # Not to be sent again: further frames are the caller's own memory, which it may change
+            # from here on, and lent memory may be given back.
+            call.frames = ()
         return future
 
     def _finish(self, call: Call, received_bytes: int, failed: bool) -> None:
@@ -252,6 +271,7 @@ class Client:
             call = self._expiring.get(message_id)
             # Once it is taken out its id is unknown: a late answer is dropped.
             if call is not None and call.peer.pipe.take_pending(message_id) is not None:
+                call.peer.pipe.notify(_cancel(call))
                 call.end(None, call.timeout_error())
 
     def _wait_on_lane(self, call: Call, own: OwnLane) -> Any:
@@ -261,12 +281,13 @@ class Client:
         hand_on_lead()
         try:
             answer, received_bytes = _exchange(call, own)
-            broken = answer.type == _GREET_FIRST or answer.message_id == NO_CALL
+            broken = answer.message_id == NO_CALL
             value = open_answer(answer, call)
             failed = False
             return value
         except LaneTimeout:
             broken = False
+            own.lane.try_send(_cancel(call))
             raise call.timeout_error() from None
         except LaneClosed:
             raise self._lost_error(own, call) from None
@@ -276,7 +297,7 @@ class Client:
             self._counts.call_ended(peer.info.name, received_bytes, failed=failed)
 
     def _lost_error(self, own: OwnLane, call: Call) -> Exception:
-        error = own.era.error
+        error = call.peer.pipe.error
         if error is None:
             error = WorkerLostError(f"the lane of {call.describe()} was closed")
         return fresh(error)
@@ -289,12 +310,11 @@ def _exchange(call: Call, own: OwnLane) -> tuple[Message, int]:
         lane.send(own.greeting, deadline)
         own.greeting = None
     lane.send(call.frames, deadline)
-    while True:
-        frames = lane.receive(deadline)
-        answer = decode_answer(frames, call.peer)
-        # Older answers are those of calls that took too long; that to no call refuses the greeting.
-        if answer.message_id == call.message_id or answer.message_id == NO_CALL:
-            return answer, bytes_of(answer, frames)
+    return receive_answer(call, own, deadline)
+
+
+def _cancel(call: Call) -> list[Buffer]:
+    return Message(MessageType.CANCEL, call.message_id).encode()
 
 
 def _complete(call: Call, answer: Message, size: int) -> None:

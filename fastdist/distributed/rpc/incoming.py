@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from .membership import Record
     from .metrics import CallCounts
+    from .received_calls import CallerLane
 
 
 class Later(NamedTuple):
@@ -54,19 +55,19 @@ class Incoming:
     __slots__ = (
         "caller",
         "deadline",
+        "lane",
         "message",
         "received_bytes",
-        "route",
         "sent_bytes",
         "server",
     )
 
     def __init__(
-        self, server: Host, route: bytes, caller: Record, message: Message, received_bytes: int
+        self, server: Host, lane: CallerLane, message: Message, received_bytes: int
     ) -> None:
         self.server = server
-        self.route = route
-        self.caller = caller
+        self.lane = lane
+        self.caller = lane.record
         self.message = message
         self.received_bytes = received_bytes
         self.sent_bytes = 0
@@ -78,6 +79,7 @@ class Incoming:
         message = self.message
         if self.deadline is not None and time.monotonic() > self.deadline:
             # Its caller has given up: it would run for nobody.
+            self.lane.ended_unanswered(message.message_id)
             self._has_ended()
             return
         request: Envelope | None = None
@@ -224,8 +226,12 @@ class Incoming:
             lender.end(message_id)
 
     def _reply(self, frames: Sequence[Buffer], lent_bytes: int = 0) -> bool:
-        self.sent_bytes = lent_bytes + sum(map(len, frames))
-        return self.server.reply(self.route, frames)
+        own_bytes = sum(map(len, frames))
+        self.sent_bytes = lent_bytes + own_bytes
+        # Lent memory may be taken back before the answer could be sent again.
+        kept = () if lent_bytes else frames
+        route = self.lane.answered(self.message.message_id, kept, own_bytes)
+        return self.server.reply(route, frames)
 
     def _device_map_back(self) -> dict[Device, Device] | None:
         # A result goes back the way the arguments came.

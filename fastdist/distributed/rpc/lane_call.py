@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fastdist.core.future import Future
+from fastdist.core.errors import RpcError
 from fastdist.core.thread_pool import hand_on_lead
 from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
 from fastdist.distributed.pipe.message import NO_CALL, Message
 
 from .handlers import Reply
-from .message_types import MessageType
-from .outgoing import Call, bytes_of, decode_answer, open_answer
+from .lane_answer import receive_answer
+from .outgoing import Call, open_answer
 
 if TYPE_CHECKING:
     from fastdist.distributed.pipe.pipe import OwnLane
@@ -34,16 +34,13 @@ class LaneCall:
         call: Call,
         own: OwnLane,
         counts: CallCounts,
-        send_again: Callable[[], Future[Reply]],
         lost_error: Callable[[OwnLane, Call], Exception],
     ) -> None:
         self._call, self._own, self._counts = call, own, counts
-        self._send_again, self._lost_error = send_again, lost_error
+        self._lost_error = lost_error
         self._answer: Message | None = None
         self._size = 0
         self._error: Exception | None = None
-        # Of the same request once more, by the shared lane, after this one had lost its connection.
-        self._again: Future[Reply] | None = None
         self._is_over = False
         counts.call_sent(call.peer.info.name, call.size_bytes())
         try:
@@ -56,29 +53,18 @@ class LaneCall:
 
     def wait(self, timeout_s: float | None) -> bool:
         """Return whether the answer, or an error, is there; after timeout_s at the latest."""
-        if self._again is not None:
-            return _is_done(self._again, timeout_s)
+        if self._answer is not None or self._error is not None:
+            return True
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         hand_on_lead()
-        while self._answer is None and self._error is None:
-            try:
-                frames = self._own.lane.receive(deadline)
-            except LaneTimeout:
-                return False
-            except LaneClosed:
-                self._error = self._lost_error(self._own, self._call)
-                return True
-            answer = decode_answer(frames, self._call.peer)
-            # Older answers are those of calls that took too long; that to no call refuses the
-            # greeting.
-            if answer.message_id in (self._call.message_id, NO_CALL):
-                self._answer, self._size = answer, bytes_of(answer, frames)
-        if self._answer is not None and self._answer.type == MessageType.GREET_FIRST:
-            # The lane had lost its connection unnoticed. The request has not run: once more.
-            self._end(broken=True, failed=True)
-            self._again = self._send_again()
-            left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
-            return _is_done(self._again, left_s)
+        try:
+            self._answer, self._size = receive_answer(self._call, self._own, deadline)
+        except LaneTimeout:
+            return False
+        except LaneClosed:
+            self._error = self._lost_error(self._own, self._call)
+        except RpcError as error:
+            self._error = error
         return True
 
     def result(self) -> Reply:
@@ -86,8 +72,6 @@ class LaneCall:
 
         Raises  what the callee raised; WorkerLostError
         """
-        if self._again is not None:
-            return self._again.value()
         answer, failed = self._answer, True
         try:
             if self._error is not None:
@@ -113,12 +97,3 @@ class LaneCall:
         peer.pipe.check_in(self._own, broken=broken)
         self._call.take_back()
         self._counts.call_ended(peer.info.name, self._size, failed=failed)
-
-
-def _is_done(future: Future[Reply], timeout_s: float | None) -> bool:
-    try:
-        future.wait(timeout_s)
-    except Exception:
-        # Its own error, unless the time is up: result() raises it.
-        return future.done()
-    return True

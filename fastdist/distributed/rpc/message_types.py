@@ -77,6 +77,9 @@ class MessageType(IntEnum):
     # A worker of the same machine offers memory in which large tensors shall lie.
     ARENA_OFFER_REQ = OURS + 0x12 | REQUEST
     ARENA_OFFER_RESP = OURS + 0x13 | RESPONSE
+    # Notices: what became of these calls, whose connection broke; and what is known of them.
+    INQUIRY = OURS + 0x14
+    FINDINGS = OURS + 0x15
 
     def is_request(self) -> bool:
         """Return whether an answer is expected."""

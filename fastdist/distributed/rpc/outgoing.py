@@ -198,12 +198,6 @@ def open_answer(answer: Message, call: Call) -> Any:
     envelope = Envelope(answer.type, call.peer.info.id, tensors, answer.metadata)
     if answer.type == MessageType.EXCEPTION:
         raise unpack_error(envelope, bytes(answer.body), answer.encoding)
-    if answer.type == MessageType.GREET_FIRST:
-        raise NotGreetedError(
-            f"the connection to worker {call.peer.info.name!r} broke and came back unnoticed; "
-            f"{call.describe()} has not run",
-            may_have_run=False,
-        )
     envelope.inner_type = answer.inner_type
     envelope.requires_grad = requires_grad
     envelope.tangents = list(answer.tangents)
@@ -225,8 +219,14 @@ _WITH_VALUE = frozenset(
 )
 
 
-class NotGreetedError(WorkerLostError):
-    """The peer does not know the connection that a call came by; the call has not run."""
+def lost_error(call: Call, *, may_have_run: bool) -> WorkerLostError:
+    """Return the error of a call that a broken connection took."""
+    what = "its answer is lost, and it has run" if may_have_run else "it has not run"
+    return WorkerLostError(
+        f"the connection to worker {call.peer.info.name!r} (rank {call.peer.info.id}) broke and "
+        f"came back during {call.describe()}: {what}",
+        may_have_run=may_have_run,
+    )
 
 
 def decode_answer(frames: Sequence[Buffer], peer: Peer) -> Message:

@@ -17,6 +17,7 @@ from fastdist.distributed.pipe.message import Buffer, Message
 from fastdist.distributed.pipe.pipe import Pipe
 from fastdist.distributed.sockets import Doorbell, monitor
 
+from .inquiry import ask_about
 from .membership import Record
 from .message_types import MessageType
 from .peer_state import Die, Event, LookAgainAt, Patience, PeerState, Recover, State, Suspect
@@ -78,6 +79,9 @@ class Peer:
         self._pidfd: int | None = None
         self._connection_fd = -1
         self._shared: SharedLane | None = None
+        # Of the last question what became of calls, and the latest call it spoke of.
+        self.serial = 0
+        self._asked_up_to = -1
 
     @property
     def is_dead(self) -> bool:
@@ -97,9 +101,14 @@ class Peer:
         """Take note that the peer will not speak with us."""
         self._progress.post(self._step, Event.REJECTED, f"it refuses this worker: {error}")
 
+    def must_greet_again(self, call_id: int) -> None:
+        """Take note that the peer did not know the connection of a call; on the progress thread."""
+        if call_id > self._asked_up_to:
+            self._recover()
+
     def close(self, error: RpcError, *, linger_s: float = 0.0) -> None:
         """End all waits with error, tell the peer, and close everything; on the progress thread."""
-        self.pipe.break_off(error, for_good=True)
+        self.pipe.break_off(error)
         self._unwatch()
         farewell = Message(
             MessageType.BYE, source=self._me.rank, incarnation=self._me.incarnation
@@ -202,14 +211,16 @@ class Peer:
             self._progress.call_at(look, self._look_again)
 
     def _recover(self) -> None:
-        error = WorkerLostError(
-            f"worker {self.info.name!r} (rank {self.info.id}): the connection broke and came back; "
-            "answers that were on their way are lost, the calls may have run"
-        )
-        self.pipe.break_off(error, for_good=False)
         if self.lender is not None:
             self.lender.connection_broke()
+        # In this order: a call that is pending by now went before the greeting and is asked about,
+        # or goes after it.
         self.pipe.greet_again()
+        call_ids = self.pipe.pending_ids()
+        self._asked_up_to = max(call_ids, default=self._asked_up_to)
+        self.serial += 1
+        if call_ids:
+            self.pipe.notify(ask_about(self.serial, call_ids))
 
     def _die(self, action: Die) -> None:
         verb = "has left the group" if action.left else "was lost"
@@ -219,7 +230,7 @@ class Peer:
         )
         self._read_all()
         self._unwatch()
-        self.pipe.break_off(error, for_good=True)
+        self.pipe.break_off(error)
         self.pipe.close()
         self._on_lost(self)
 

@@ -23,10 +23,13 @@ from fastdist.distributed.pipe.batch import (
 from fastdist.distributed.pipe.listener import Listener, Received
 from fastdist.distributed.pipe.message import Buffer, Message, decode
 
+from .callers import Callers
 from .incoming import Incoming
+from .inquiry import calls_asked_about, tell
 from .message_types import NOT_COUNTED, REQUEST, USER_WORK, MessageType
 from .metrics import CallCounts, TimeSeriesMetricsTracker
 from .outgoing import bytes_of
+from .received_calls import CallerLane
 from .remote_errors import pack_error
 
 if TYPE_CHECKING:
@@ -68,9 +71,7 @@ class Server:
         self._listener = listener
         self._admit = admit
         self._left = left
-        # Guards _callers: written by the leader, pruned by the progress thread.
-        self._callers_lock = threading.Lock()
-        self._callers: dict[bytes, Record] = {}
+        self._callers = Callers()
         self.num_rubbish = 0
         # The rest of a batch that came in, and answers that are to leave as one: see Note
         # [Answers in batches]. The leader alone takes from _inbox.
@@ -108,9 +109,7 @@ class Server:
 
     def forget(self, rank: int) -> None:
         """Take no more requests from a worker that is lost or has left."""
-        with self._callers_lock:
-            for route in [r for r, caller in self._callers.items() if caller.rank == rank]:
-                del self._callers[route]
+        self._callers.forget(rank)
 
     def reply(self, route: bytes, frames: Sequence[Buffer]) -> bool:
         """Send an answer, now or with others of its batch; False if its connection is gone."""
@@ -154,29 +153,45 @@ class Server:
         frames = received.frames
         message = decode(frames)
         kind = message.type
-        caller = self._callers.get(received.route)
+        caller = self._callers.by_route.get(received.route)
         if caller is None or kind in _NOTICES or not kind & REQUEST:
             self._take_notice(received, caller, message)
             return None
         if received.rank is not None:
             _require_same_rank(received.rank, caller)
-        size = bytes_of(message, frames)
-        incoming = Incoming(self, received.route, caller, message, size)
+        incoming = Incoming(self, caller, message, bytes_of(message, frames))
+        if not caller.came(message.message_id, incoming):
+            return None
         effective = message.inner_type or kind
         if effective not in NOT_COUNTED:
             self.counts.request_came()
         return Work(Incoming.run, incoming, effective in USER_WORK)
 
-    def _take_notice(self, received: Received, caller: Record | None, message: Message) -> None:
+    def _take_notice(self, received: Received, caller: CallerLane | None, message: Message) -> None:
         if message.type == MessageType.HELLO:
             self._greet(received, message)
         elif caller is None:
             if message.type & REQUEST:
                 refusal = Message(MessageType.GREET_FIRST, message.message_id)
                 self._listener.reply(received.route, refusal.encode())
-        elif message.type == MessageType.BYE:
+        else:
             _require_same_rank(received.rank, caller)
+            self._take_notice_of(caller, message)
+
+    def _take_notice_of(self, caller: CallerLane, message: Message) -> None:
+        if message.type == MessageType.BYE:
             self._left(caller.rank, message.incarnation)
+        elif message.type == MessageType.CANCEL:
+            request = caller.running(message.message_id)
+            if request is not None:
+                # Should it still wait for a thread it will not run any more.
+                request.deadline = 0.0
+        elif message.type == MessageType.INQUIRY:
+            serial, call_ids = calls_asked_about(message)
+            findings = caller.look_for(call_ids)
+            for frames in findings.answers:
+                self._listener.reply(caller.route, frames)
+            self._listener.reply(caller.route, tell(serial, findings))
 
     def _greet(self, received: Received, message: Message) -> None:
         try:
@@ -194,10 +209,8 @@ class Server:
             )
             self._listener.reply(received.route, refusal.encode())
             return
-        with self._callers_lock:
-            for route in [one for one in self._callers if not self._listener.knows(one)]:
-                del self._callers[route]
-            self._callers[received.route] = record
+        self._callers.drop_routes(self._listener.knows)
+        self._callers.greeted(record, message.lane, received.route)
 
     def _flush(self) -> None:
         with self._outbox_lock:
@@ -209,7 +222,7 @@ class Server:
                 del answers[:count]
 
 
-def _require_same_rank(proved: int | None, caller: Record) -> None:
+def _require_same_rank(proved: int | None, caller: CallerLane) -> None:
     if proved is not None and proved != caller.rank:
         # The connection of a member has ended, and another took its route.
         raise MessageError(f"rank {proved} spoke as rank {caller.rank}")

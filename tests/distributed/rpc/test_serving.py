@@ -117,4 +117,4 @@ def test_callers_whose_connection_has_ended_are_forgotten_at_the_next_greeting()
     listener = FakeListener(hello(b"old", 1), hello(b"new", 1), call(b"old", 1), call(b"new", 1))
     listener.gone.add(b"old")
     work = serve(listener).take()
-    assert work is not None and work.argument.route == b"new"  # type: ignore[attr-defined]
+    assert work is not None and work.argument.lane.route == b"new"  # type: ignore[attr-defined]

@@ -10,7 +10,13 @@ from typing import Any, Final
 
 import zmq
 
-from fastdist.distributed.pipe.lane import READABLE, WRITABLE, LaneClosed, LaneTimeout
+from fastdist.distributed.pipe.lane import (
+    READABLE,
+    WRITABLE,
+    LaneClosed,
+    LaneInDoubt,
+    LaneTimeout,
+)
 from fastdist.distributed.pipe.listener import Received
 from fastdist.distributed.pipe.message import Buffer
 from fastdist.distributed.pipe.message_layout import is_alone
@@ -31,6 +37,10 @@ from fastdist.distributed.sockets import (
 # on would go a quarter faster, but the caller's memory would have to stay as it is until an unknown
 # time, and pyzmq would start a thread of its own to learn when. Large tensors of one host are the
 # business of a shared-memory channel.
+
+# A connection may come to an end and be replaced between two looks at its socket. So whoever waits
+# for long looks, and asks, now and then.
+_DOUBT_AFTER_MS: Final = 2000
 
 _EVENTS: Final = int(zmq.EVENTS)
 _NOBLOCK: Final = int(zmq.NOBLOCK)
@@ -66,6 +76,7 @@ class ZmqLane:
             self.socket.close()
             raise
         self._closed = closed
+        self._has_sent = False
         self._poller = select.poll()
         self._fd = int(self.socket.get(zmq.FD))
         self._closed_fd = closed.fileno()
@@ -87,6 +98,7 @@ class ZmqLane:
         while not self.try_send(frames):
             if not _events(self.socket) & WRITABLE:
                 self._sleep(WRITABLE, deadline)
+        self._has_sent = True
 
     def try_receive(self) -> list[Buffer] | None:
         """Return the frames of the next message, or None if none is there."""
@@ -97,13 +109,16 @@ class ZmqLane:
 
     def receive(self, deadline: float | None) -> list[Buffer]:
         """Return the frames of the next message, waiting for it."""
+        if not _events(self.socket) & READABLE:
+            self._sleep(READABLE, deadline)
         while True:
-            if not _events(self.socket) & READABLE:
-                self._sleep(READABLE, deadline)
             try:
                 return _receive(self.socket)
             except zmq.Again:
-                pass  # something else has happened to the socket
+                # Nothing but the end of a connection, or a new one, wakes a lane for no message.
+                if self._has_sent and _events(self.socket) & WRITABLE:
+                    raise LaneInDoubt(f"the lane to {self.address} may be another") from None
+            self._sleep(READABLE, deadline)
 
     def events(self) -> int:
         """Return READABLE, WRITABLE, both or neither; they are ZeroMQ's own numbers."""
@@ -127,13 +142,14 @@ class ZmqLane:
         self.socket.close(linger=linger_s * 1000)
 
     def _sleep(self, event: int, deadline: float | None) -> None:
-        timeout_ms = None if deadline is None else poll_timeout_ms(deadline)
-        ready = self._poller.poll(timeout_ms)
+        left_ms = poll_timeout_ms(deadline)
+        is_last = left_ms is not None and left_ms <= _DOUBT_AFTER_MS
+        ready = self._poller.poll(left_ms if is_last else _DOUBT_AFTER_MS)
         for fd, _ in ready:
             # What has arrived before the end still counts.
             if fd == self._closed_fd and not _events(self.socket) & event:
                 raise LaneClosed(f"the lane to {self.address} was closed")
-        if not ready and timeout_ms == 0:
+        if not ready and is_last and not _events(self.socket) & event:
             raise LaneTimeout(f"nothing on the lane to {self.address} in time")
 
 

@@ -1,0 +1,51 @@
+"""Who calls this worker: the connections that have greeted, and the lanes they belong to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .received_calls import CallerLane
+
+if TYPE_CHECKING:
+    from .membership import Record
+
+
+class Callers:
+    """Lanes of callers, by the connection that each has now.
+
+    Thread  greeted: the leader; everything else: any
+    """
+
+    def __init__(self) -> None:
+        # Guards both; a look-up by route reads one entry.
+        self._lock = threading.Lock()
+        self.by_route: dict[bytes, CallerLane] = {}
+        self._by_number: dict[tuple[int, int], CallerLane] = {}
+
+    def drop_routes(self, knows: Callable[[bytes], bool]) -> None:
+        """Forget connections that have ended."""
+        with self._lock:
+            for route in [route for route in self.by_route if not knows(route)]:
+                del self.by_route[route]
+
+    def greeted(self, record: Record, number: int, route: bytes) -> None:
+        """Take note of a connection, the first or a later one of a caller's lane."""
+        key = (record.rank, number)
+        with self._lock:
+            lane = self._by_number.get(key)
+            if lane is None or lane.record != record:
+                lane = self._by_number[key] = CallerLane(record, number)
+            # What is left of the lane's earlier connection is not read any more.
+            self.by_route.pop(lane.route, None)
+            lane.route = route
+            self.by_route[route] = lane
+
+    def forget(self, rank: int) -> None:
+        """Take no more requests from a worker."""
+        with self._lock:
+            for route in [route for route, lane in self.by_route.items() if lane.rank == rank]:
+                del self.by_route[route]
+            for key in [key for key in self._by_number if key[0] == rank]:
+                del self._by_number[key]

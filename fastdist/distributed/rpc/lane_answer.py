@@ -1,0 +1,55 @@
+"""Waiting for the answer on a lane of one's own, through all that may happen to its connection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastdist.distributed.pipe.lane import LaneInDoubt
+from fastdist.distributed.pipe.message import NO_CALL, Message
+
+from .inquiry import ask_about, read_findings
+from .message_types import MessageType
+from .outgoing import Call, bytes_of, decode_answer, lost_error
+
+if TYPE_CHECKING:
+    from fastdist.distributed.pipe.pipe import OwnLane
+
+
+def receive_answer(call: Call, own: OwnLane, deadline: float | None) -> tuple[Message, int]:
+    """Return the answer to a call on a lane of its own, or the refusal of the greeting; its size.
+
+    Whenever the connection may have been replaced the other end is asked, and if the call was lost
+    on its way it is sent again.
+
+    Raises  LaneTimeout, LaneClosed; WorkerLostError if the answer is lost
+    """
+    while True:
+        try:
+            frames = own.lane.receive(deadline)
+        except LaneInDoubt:
+            _ask(call, own)
+            continue
+        answer = decode_answer(frames, call.peer)
+        # All others are answers of calls that took too long.
+        if answer.message_id == call.message_id:
+            if answer.type != MessageType.GREET_FIRST:
+                return answer, bytes_of(answer, frames)
+            _ask(call, own)
+        elif answer.message_id == NO_CALL:
+            if answer.type != MessageType.FINDINGS:
+                return answer, bytes_of(answer, frames)
+            serial, never_came, gone = read_findings(answer)
+            if serial == own.serial and call.message_id in never_came:
+                if call.lent_bytes:
+                    # The memory may have been given back when the request came and was refused.
+                    raise lost_error(call, may_have_run=False)
+                own.lane.send(call.frames, deadline)
+            elif serial == own.serial and call.message_id in gone:
+                raise lost_error(call, may_have_run=True)
+
+
+def _ask(call: Call, own: OwnLane) -> None:
+    own.serial += 1
+    # What cannot leave now would be asked for nothing: the connection has broken again.
+    if own.lane.try_send(own.hello):
+        own.lane.try_send(ask_about(own.serial, [call.message_id]))

@@ -1,0 +1,126 @@
+"""Calls of one lane of one caller: which run, which were answered, so that none runs twice."""
+
+# A lane outlives its connections. A caller whose connection broke greets again on the next one and
+# asks about the calls that it still waits for. What came by the earlier connection is read no more
+# from then on, so the answer to that question is final: a call runs, or was answered (and its
+# answer, kept here, is sent again), or never came and may be sent again under the same id.
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from fastdist.distributed.pipe.message import Buffer
+
+    from .membership import Record
+
+# Answers of asynchronous calls that are kept. Who blocks has one call at a time on its lane, and
+# with its next one the answer to the last is known to have come.
+MAX_ANSWERS: Final = 1024
+MAX_BYTES: Final = 4 << 20
+
+
+class Request(Protocol):
+    """A call that came in; `deadline` is until when it is wanted."""
+
+    deadline: float | None
+
+
+class Findings(NamedTuple):
+    """What became of calls that a caller asks about; those that run are not in it."""
+
+    answers: list[Sequence[Buffer]]
+    never_came: list[int]
+    answered_before: list[int]
+
+
+class CallerLane:
+    """One lane of one caller, through all of its connections; `route` is the present one.
+
+    Thread  came and a change of route: the leader; everything else: any
+    """
+
+    __slots__ = (
+        "_answers",
+        "_bytes",
+        "_forgotten_up_to",
+        "_lock",
+        "_max_answers",
+        "_running",
+        "number",
+        "rank",
+        "record",
+        "route",
+    )
+
+    def __init__(self, record: Record, number: int) -> None:
+        self.record = record
+        self.rank = record.rank
+        self.number = number
+        self.route = b""
+        self._max_answers = 1 if number else MAX_ANSWERS
+        # Guards all below it. An id is in _answers before it leaves _running, so that the leader
+        # may look for it without the lock.
+        self._lock = threading.Lock()
+        self._running: dict[int, Request] = {}
+        # None for what is not kept: frames beyond the first are memory that others may change.
+        self._answers: dict[int, Sequence[Buffer] | None] = {}
+        self._bytes = 0
+        self._forgotten_up_to = -1
+
+    def came(self, call_id: int, request: Request) -> bool:
+        """Take note of a request; False if it came before."""
+        if call_id in self._running or call_id in self._answers:
+            return False
+        self._running[call_id] = request
+        return True
+
+    def answered(self, call_id: int, frames: Sequence[Buffer], size_bytes: int) -> bytes:
+        """Keep the answer to a call, and return the route by which it must leave now."""
+        with self._lock:
+            if len(frames) == 1 and size_bytes <= MAX_BYTES:
+                self._answers[call_id] = frames
+                self._bytes += size_bytes
+            else:
+                self._answers[call_id] = None
+            self._running.pop(call_id, None)
+            while len(self._answers) > self._max_answers or self._bytes > MAX_BYTES:
+                self._forget_oldest()
+            return self.route
+
+    def ended_unanswered(self, call_id: int) -> None:
+        """Forget a call whose caller has given it up."""
+        with self._lock:
+            self._running.pop(call_id, None)
+
+    def running(self, call_id: int) -> Request | None:
+        """Return a call that has come and is not answered yet."""
+        return self._running.get(call_id)
+
+    def look_for(self, call_ids: Iterable[int]) -> Findings:
+        """Return what became of calls that came by this lane, if they came."""
+        findings = Findings([], [], [])
+        with self._lock:
+            for call_id in call_ids:
+                if call_id in self._running:
+                    continue
+                answer = self._answers.get(call_id)
+                if answer is not None:
+                    findings.answers.append(answer)
+                elif call_id in self._answers or call_id <= self._forgotten_up_to:
+                    findings.answered_before.append(call_id)
+                else:
+                    findings.never_came.append(call_id)
+        return findings
+
+    def _forget_oldest(self) -> None:
+        call_id = next(iter(self._answers))
+        frames = self._answers.pop(call_id)
+        if frames is not None:
+            self._bytes -= sum([len(frame) for frame in frames])
+        if self.number == 0:
+            # Ids on the shared lane grow, near enough: one below this that is not known may have
+            # been answered, and is not run again for safety's sake.
+            self._forgotten_up_to = max(self._forgotten_up_to, call_id)
