@@ -224,6 +224,8 @@ class ThreadPool:
                     _run(verdict)
                     if verdict.counted:
                         self._counted_work_ended()
+                    # What it was about must not live as long as this thread then waits.
+                    del verdict
                 elif verdict is _Verdict.LEAD:
                     self._lead(me)
                 elif verdict is _Verdict.WAIT:
@@ -279,6 +281,7 @@ class ThreadPool:
             if must_wait or not self._watcher.awake:
                 self._watcher.attend(hurry=must_wait)
             if must_wait:
+                del work
                 continue
             _run(work)
             ended = time.monotonic()
@@ -294,6 +297,7 @@ class ThreadPool:
                         self._wake_or_start()
             if not still_leader:
                 return
+            del work  # what it was about must not live until the next request comes
 
     def _counted_work_ended(self) -> None:
         with self._lock:

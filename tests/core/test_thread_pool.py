@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 
@@ -162,6 +163,24 @@ def test_work_that_raises_is_logged_and_the_pool_lives_on(
     source.give(ran.set)
     assert ran.wait(DEADLINE_S)
     assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("led", [True, False])
+def test_what_a_work_was_about_does_not_outlive_it(
+    pool: ThreadPool, source: QueueSource, led: bool
+) -> None:
+    class Thing:
+        """Something that a work holds."""
+
+    for _ in range(3):
+        thing, gone = Thing(), threading.Event()
+        weakref.finalize(thing, gone.set)
+        if led:
+            source.works.put(Work(lambda _: None, thing, counted=True))
+        else:
+            pool.submit_uncounted(lambda _: None, thing)
+        del thing
+        assert gone.wait(DEADLINE_S)
 
 
 def test_all_work_runs_once_under_many_submitters(pool: ThreadPool, source: QueueSource) -> None:

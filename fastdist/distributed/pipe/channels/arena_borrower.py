@@ -166,9 +166,11 @@ class BorrowedArena:
             # To look at pages that are not there would make them, so not further than needed.
             if first and not rows[:, START].any():
                 break
-            lent = (rows[:, LENT] != 0) & (rows[:, TAKEN] != 2 * rows[:, LENT] + 1)
-            lent[0] &= first > 0
-            found += [(int(row[START]), int(row[END])) for row in rows[lent]]
+            taken, lent = rows[:, TAKEN], rows[:, LENT]
+            is_held = (taken > 0) & (taken % 2 == 0)
+            is_unread = taken < 2 * lent
+            is_unread[0] &= first > 0
+            found += [(int(row[START]), int(row[END])) for row in rows[is_held | is_unread]]
         return [(low, high) for low, high in found if TABLE_BYTES <= low < high <= self._size]
 
 
