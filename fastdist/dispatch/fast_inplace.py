@@ -35,6 +35,24 @@ class Pointwise(Protocol):
     plain: Any
 
 
+def may_write_at_once(target: Tensor, source: Any = None) -> bool:
+    """Return whether an in-place op on a CPU tensor may write without a further look: nothing will
+    be recorded, carried or refused, whatever Tensor it reads.
+    """
+    if target.__class__ not in PLAIN or modes.special:
+        return False
+    if not modes.grad_off or tls.grad:
+        extra = target.extra
+        if (
+            target.edge is not None
+            or (source is not None and source.edge is not None)
+            or (extra is not None and extra.base is not None and extra.base.edge is not None)
+        ):
+            return False
+    array = target.array
+    return array.__class__ is np.ndarray and array.flags.writeable
+
+
 def remember_writer(
     op: Pointwise, operands: Sequence[Any], numbers: tuple[Any, ...], compute: Any
 ) -> None:

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..backends.backend import backend_of
+from ..core.device import CPU
 from ..core.dtypes import DType
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.constants import as_operand
 from ..dispatch.gradients import cast_array, reduce_recorded
-from ..dispatch.op import OPS, common_device
+from ..dispatch.op import OPS, PLAIN, common_device
 from ..dispatch.output import given_out
 from ..dispatch.promotion import result_dtype
 from ..dispatch.rules import normalize_axis
 from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ..graph.modes import modes, tls
 from ..graph.node import Edge, Node, next_sequence_number
+from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, layout_of, wrap
 from .basic_index import basic_index
 
@@ -80,6 +84,13 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     given = tuple(tensors)
     if not given:
         raise ShapeError("torch.cat(): expected a non-empty list of Tensors")
+    if out is None and not modes.special and PLAIN.issuperset(map(type, given)):
+        key = ("cat", dim, dim.__class__, *[tensor.layout for tensor in given])
+        known = given[0].layout.plans.get(key)
+        if known is not None:
+            return _joined_at_once(given, *known)
+    else:
+        key = None
     axis, shape = _joined_shape(given, dim)
     device = common_device(_NAMED, given)
     dtype: DType = result_dtype(given)
@@ -100,7 +111,25 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
         result.edge = CatBackward0(given, result, axis)
     if modes.special:
         _carry(result, given, axis)
+    if key is not None and device is CPU and all(_is_usual(t.layout, dtype) for t in given):
+        given[0].layout.plans.remember(key, (result.layout, axis))
     return given_out("cat", out, result, given)
+
+
+def _is_usual(layout: Layout, dtype: DType) -> bool:
+    # Of other orders than C's NumPy would make one of its own.
+    return layout.contiguous and layout.dtype is dtype and layout.shape != (0,)
+
+
+def _joined_at_once(given: tuple[Tensor, ...], layout: Layout, axis: int) -> Tensor:
+    """Do what cat does for CPU tensors of one dtype that were joined before."""
+    result = wrap(np.concatenate([tensor.array for tensor in given], axis), layout)
+    if not modes.grad_off or tls.grad:
+        for tensor in given:
+            if tensor.edge is not None:
+                result.edge = CatBackward0(given, result, axis)
+                break
+    return result
 
 
 class _Named:
@@ -161,7 +190,8 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
                 f"{list(given[0].layout.shape)} at entry 0 and {list(tensor.layout.shape)} at "
                 f"entry {i}"
             )
-    return cat([tensor.unsqueeze(dim) for tensor in given], _new_axis(given[0], dim), out=out)
+    axis = _new_axis(given[0], dim)
+    return cat([tensor.unsqueeze(axis) for tensor in given], axis, out=out)
 
 
 def _new_axis(tensor: Tensor, dim: int) -> int:
@@ -171,6 +201,8 @@ def _new_axis(tensor: Tensor, dim: int) -> int:
 @composite()
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """Return the view of length elements along dim from start on."""
+    if not input.layout.shape:
+        raise ShapeError("narrow() cannot be applied to a 0-dim tensor.")
     if not input.layout.shape:
         raise ShapeError("narrow() cannot be applied to a 0-dim tensor.")
     axis = normalize_axis("narrow", dim, len(input.layout.shape))
@@ -267,6 +299,8 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     """Return views along dim: of a size (the last may be shorter), or of the sizes of a list."""
     if not tensor.layout.shape:
         raise ShapeError("split expects at least a 1-dimensional tensor, got one without axes")
+    if not tensor.layout.shape:
+        raise ShapeError("split expects at least a 1-dimensional tensor, got one without axes")
     axis = normalize_axis("split", dim, len(tensor.layout.shape))
     n = tensor.layout.shape[axis]
     if hasattr(split_size_or_sections, "__index__"):
@@ -298,6 +332,8 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         raise ShapeError("chunk expects at least a 1-dimensional tensor, got one without axes")
     if chunks < 1:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    if not input.layout.shape:
+        raise ShapeError("chunk expects at least a 1-dimensional tensor, got one without axes")
     axis = normalize_axis("chunk", dim, len(input.layout.shape))
     n = input.layout.shape[axis]
     if n == 0:

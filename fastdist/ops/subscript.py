@@ -14,6 +14,7 @@ from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..dispatch.constants import as_operand
 from ..dispatch.copy_inplace import copy_, value_of, will_record
+from ..dispatch.fast_inplace import may_write_at_once
 from ..dispatch.inplace import require_may_change
 from ..dispatch.op import PLAIN
 from ..dispatch.rules import DimError
@@ -218,12 +219,34 @@ def _explained(input: Tensor, basic: tuple[Any, ...]) -> Exception:
 
 def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
     """Do `self[index] = value`: value, a tensor or a number, broadcasts."""
+    if (
+        (index.__class__ is int or (index.__class__ is slice and index.step is None))
+        and value.__class__ in PLAIN
+        and value.layout.dtype is self.layout.dtype
+        and value.layout.device is CPU
+        and may_write_at_once(self, value)
+        and _write_at_once(self.array, index, value.array)
+    ):
+        storage_of(self).bump()
+        return
     basic, entries = split_index(self, index)
     part = view_at(self, basic) if basic else self
     if entries is None:
         copy_(part, _fitted(value, part.layout.shape))
         return
     put_inplace(part, Places(entries, part.layout), value, accumulate=False)
+
+
+def _write_at_once(array: Any, index: Any, value: Any) -> bool:
+    """Write value into array[index] if it has that shape; a mistake is left to others to tell."""
+    try:
+        part = array[index, ...]
+    except (IndexError, TypeError):
+        return False
+    if part.shape != value.shape:
+        return False
+    np.copyto(part, value)
+    return True
 
 
 def _fitted(value: Any, shape: Shape) -> Any:

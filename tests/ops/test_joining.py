@@ -1,0 +1,62 @@
+"""Tensors joined again and again: the short way of cat and stack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+
+
+def tensors(grad: bool = False) -> list[Any]:
+    values = np.random.default_rng(0).standard_normal((3, 2, 3)).astype(np.float32)
+    return [fd.tensor(one, requires_grad=grad) for one in values]
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+@pytest.mark.parametrize("name", ["cat", "stack"])
+def test_later_calls_give_what_the_first_gave(name: str, dim: int) -> None:
+    join, given = getattr(fd, name), tensors(True)
+    theirs = np.concatenate if name == "cat" else np.stack
+    expected = theirs([one.detach().numpy() for one in given], dim)
+    for _ in range(3):
+        out = join(given, dim)
+        np.testing.assert_array_equal(out.detach().numpy(), expected)
+        assert out.is_contiguous() and out.detach().numpy().flags.c_contiguous
+        out.backward(fd.tensor(expected))
+    for one in given:
+        np.testing.assert_allclose(one.grad.numpy(), 3 * one.detach().numpy(), rtol=1e-6)
+
+
+def test_results_are_copies_in_c_order_of_any_inputs() -> None:
+    a, b, _ = tensors()
+    for _ in range(3):
+        out = fd.cat((a.t(), b.t()), 1)
+        assert out.numpy().flags.c_contiguous and out.stride() == (4, 1)
+    out.zero_()
+    assert bool((a != 0).all())
+
+
+def test_what_was_joined_once_does_not_let_mistakes_pass() -> None:
+    a, b, _ = tensors()
+    for _ in range(2):
+        fd.cat((a, b), 1)
+        with pytest.raises(TypeError):
+            fd.cat((a, b), True)
+        with pytest.raises(IndexError):
+            fd.cat((a, b), 2)
+        with pytest.raises(RuntimeError):
+            fd.cat((a, b[:1]), 1)
+
+
+def test_dtypes_still_meet_and_empty_vectors_still_join() -> None:
+    for _ in range(3):
+        assert fd.cat((fd.arange(3), fd.ones(2))).dtype is fd.float32
+        assert fd.cat((fd.arange(3), fd.arange(2))).dtype is fd.int64
+        assert fd.cat((fd.zeros(0), fd.ones(2))).shape == (2,)
+        with fd.no_grad():
+            assert not fd.cat(tensors(True)).requires_grad
+        out = fd.empty(4, 3)
+        assert fd.cat(tensors()[:2], out=out) is out
