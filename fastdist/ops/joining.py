@@ -203,8 +203,6 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """Return the view of length elements along dim from start on."""
     if not input.layout.shape:
         raise ShapeError("narrow() cannot be applied to a 0-dim tensor.")
-    if not input.layout.shape:
-        raise ShapeError("narrow() cannot be applied to a 0-dim tensor.")
     axis = normalize_axis("narrow", dim, len(input.layout.shape))
     n = input.layout.shape[axis]
     if not -n <= start <= n:
@@ -299,8 +297,6 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     """Return views along dim: of a size (the last may be shorter), or of the sizes of a list."""
     if not tensor.layout.shape:
         raise ShapeError("split expects at least a 1-dimensional tensor, got one without axes")
-    if not tensor.layout.shape:
-        raise ShapeError("split expects at least a 1-dimensional tensor, got one without axes")
     axis = normalize_axis("split", dim, len(tensor.layout.shape))
     n = tensor.layout.shape[axis]
     if hasattr(split_size_or_sections, "__index__"):
@@ -332,8 +328,6 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         raise ShapeError("chunk expects at least a 1-dimensional tensor, got one without axes")
     if chunks < 1:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    if not input.layout.shape:
-        raise ShapeError("chunk expects at least a 1-dimensional tensor, got one without axes")
     axis = normalize_axis("chunk", dim, len(input.layout.shape))
     n = input.layout.shape[axis]
     if n == 0:
