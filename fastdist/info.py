@@ -184,10 +184,12 @@ def _transports() -> list[Row]:
 
 
 def _memory() -> list[Row]:
-    if not os.path.isdir("/dev/shm"):
-        return [Row("memory", "shared", "no /dev/shm", is_missing=True)]
-    shm = os.statvfs("/dev/shm")
-    return [Row("memory", "shared", f"{shm.f_bavail * shm.f_frsize / 2**30:.1f} GiB free")]
+    from fastdist.distributed.pipe.channels.arena import ArenaChannel, arena_size
+
+    reason = ArenaChannel().why_not_viable()
+    if reason is not None:
+        return [Row("memory", "shared", reason, is_missing=True)]
+    return [Row("memory", "shared", f"at most {arena_size() / 2**30:.1f} GiB a worker")]
 
 
 _PROBES: tuple[Probe, ...] = (

@@ -193,6 +193,14 @@ def _shared_memory() -> Iterator[str]:
         maker = re.match(r"fastdist-(\d+)\b", name)
         if maker and (int(maker[1]) == os.getpid() or not Path(f"/proc/{maker[1]}").exists()):
             yield f"shared memory {name!r}"
+    # What has no name is known by who has it open: this process alone concerns us.
+    for descriptor in _listing("/proc/self/fd"):
+        try:
+            link = os.readlink(f"/proc/self/fd/{descriptor}")
+        except OSError:
+            continue  # that of the listing itself
+        if link.startswith("/memfd:fastdist-"):
+            yield f"shared memory {link.removeprefix('/memfd:').partition(' ')[0]!r}"
 
 
 def _runtime_files() -> Iterator[str]:

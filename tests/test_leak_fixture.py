@@ -125,6 +125,15 @@ def test_shared_memory_of_this_process_or_of_a_dead_one_is_a_leak() -> None:
     assert found == sorted(f"shared memory {name!r}" for name in names[:2])
 
 
+def test_shared_memory_without_a_name_is_a_leak() -> None:
+    before = hold()
+    others, ours = os.memfd_create("others"), os.memfd_create("fastdist-arena")
+    found = left(before, wider=False)
+    os.close(others)
+    os.close(ours)
+    assert found == ["shared memory 'fastdist-arena'"]
+
+
 def test_a_file_among_the_private_ones_is_a_leak() -> None:
     before = hold()
     file = Path(os.environ["XDG_RUNTIME_DIR"], "fastdist", "secret-test")

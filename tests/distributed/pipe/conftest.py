@@ -16,3 +16,4 @@ def both() -> Iterator[Both]:
     yield both
     close_borrowed(both.arena.id)
     both.arena.close()
+    del both.borrowed  # or its mapping would stay for as long as pytest keeps the fixture

@@ -22,6 +22,8 @@ peer that is lost loses what it has not taken at once, and the rest when it rele
 process has ended: not before, for a peer that was only cut off may still read. The receivers of
 a dead owner's blocks give the other pages back. A forked child has copies (arena_fork.py).
 
+Off: `_channels=["basic"]` of the options, or FASTDIST_CHANNELS=basic, at either end.
+
 Memory: the file is sparse. Pages come when a block needs them, and go 10 to 20 s after they were
 last lent.
 """
