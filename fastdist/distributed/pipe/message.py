@@ -35,7 +35,7 @@ from .message_layout import (
     TangentEntry,
     TensorEntry,
 )
-from .message_tables import Tables, pack_entry
+from .message_tables import Tables, pack_entry, read_tables
 from .metadata import Value, encode_metadata
 
 __all__ = [
@@ -245,7 +245,7 @@ class Message:
 
     def size_bytes(self) -> int:
         """Return the bytes of body and buffers."""
-        return len(self.body) + sum(len(buffer) for buffer in self.buffers)
+        return len(self.body) + sum(map(len, self.buffers))
 
 
 def encode_plain(
@@ -336,13 +336,14 @@ def _read_tables(
     apart = message.flags & BODY_APART
     if message.flags & ~(AUTOGRAD | BODY_APART) or (apart and (body_bytes or not buffers)):
         raise MessageError(f"flags {message.flags:#x} with {buffers} buffers")
-    reader = Tables(frames, HEADER.size, limits)
-    sizes = reader.buffer_sizes(buffers)
-    of_tensors = sizes[:-1] if apart else sizes
-    message.tensors = reader.tensors(tensors, [size for size, _ in of_tensors])
-    message.tangents = reader.tangents(tangents, tensors)
+    entries, sizes, at = read_tables(frames[0], tensors, buffers, limits)
+    message.tensors = [*entries]
+    if apart and any(entry.buffer == buffers - 1 for entry in entries):
+        raise MessageError("a tensor in the body's buffer")
+    reader = Tables(frames, at, limits)
+    message.tangents = reader.tangents(tangents, tensors) if tangents else ()
     message.autograd = reader.autograd() if message.flags & AUTOGRAD else None
-    message.metadata = reader.metadata(metadata_bytes)
+    message.metadata = reader.metadata(metadata_bytes) if metadata_bytes else None
     message.body = reader.take(body_bytes)
     arrived = reader.buffers(sizes)
     reader.require_end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Final
 
 from fastdist.core.errors import MessageError
 
@@ -25,6 +26,8 @@ from .message_layout import (
     sizes_and_strides,
 )
 from .metadata import Value, decode_metadata
+
+_CACHED_BYTES: Final = 1024
 
 
 @functools.lru_cache(1024)
@@ -48,6 +51,50 @@ def read_entry(first: Buffer, at: int, buffer_sizes: Sequence[int]) -> tuple[Ten
     if (numbers and min(numbers) < 0) or offset > buffer_sizes[buffer]:
         raise MessageError(f"a tensor outside its buffer: {entry}")
     return entry, at + TENSOR.size + 16 * ndim
+
+
+def read_tables(
+    first: Buffer, tensors: int, buffers: int, limits: Limits
+) -> tuple[Sequence[TensorEntry], Sequence[tuple[int, int]], int]:
+    """Return the tensor table, (bytes, frames) of each buffer, and where the tables end.
+
+    Raises  MessageError, or struct.error, for what does not fit the bytes that came
+    """
+    if tensors > limits.tensors:
+        raise MessageError(f"{tensors} tensors announced; the limit is {limits.tensors}")
+    room = len(first) - HEADER.size
+    if buffers * BUFFER.size + tensors * TENSOR.size > room:
+        raise MessageError(f"tables of {buffers} and {tensors} entries announced in {room} bytes")
+    at = HEADER.size + buffers * BUFFER.size
+    for _ in range(tensors):
+        at += TENSOR.size
+        if at > len(first):
+            raise MessageError(f"a table is longer than the {len(first)} bytes that came")
+        at += 16 * first[at - 1]  # the number of dimensions ends an entry
+    table = bytes(first[HEADER.size : at])
+    read = _read_tables if len(table) <= _CACHED_BYTES else _read_tables.__wrapped__
+    entries, sizes, total = read(table, tensors, buffers)
+    if total > limits.message_bytes:
+        raise MessageError(
+            f"buffers of {total} bytes announced; the limit of this worker is "
+            f"{limits.message_bytes}"
+        )
+    return entries, sizes, at
+
+
+# The tables of messages are few, and come again and again: they say nothing but shapes.
+@functools.lru_cache(1024)
+def _read_tables(
+    table: bytes, tensors: int, buffers: int
+) -> tuple[tuple[TensorEntry, ...], tuple[tuple[int, int], ...], int]:
+    at = buffers * BUFFER.size
+    sizes: tuple[tuple[int, int], ...] = tuple(BUFFER.iter_unpack(table[:at]))
+    lengths = [size for size, _ in sizes]
+    entries = []
+    for _ in range(tensors):
+        entry, at = read_entry(table, at, lengths)
+        entries.append(entry)
+    return tuple(entries), sizes, sum(lengths)
 
 
 def borrow(block: Buffer, size: int) -> Buffer:
@@ -81,30 +128,6 @@ class Tables:
         self._at += size
         return piece
 
-    def buffer_sizes(self, count: int) -> list[tuple[int, int]]:
-        """Return (bytes, frames) of each buffer."""
-        self._require_room(count, BUFFER.size)
-        table = self.take(count * BUFFER.size)
-        sizes: list[tuple[int, int]] = list(BUFFER.iter_unpack(table))
-        total = sum(size for size, _ in sizes)
-        if total > self._limits.message_bytes:
-            raise MessageError(
-                f"buffers of {total} bytes announced; the limit of this worker is "
-                f"{self._limits.message_bytes}"
-            )
-        return sizes
-
-    def tensors(self, count: int, buffer_sizes: list[int]) -> list[TensorEntry]:
-        """Return the tensor table; every entry lies inside its buffer."""
-        if count > self._limits.tensors:
-            raise MessageError(f"{count} tensors announced; the limit is {self._limits.tensors}")
-        self._require_room(count, TENSOR.size)
-        entries = []
-        for _ in range(count):
-            entry, self._at = read_entry(self._first, self._at, buffer_sizes)
-            entries.append(entry)
-        return entries
-
     def tangents(self, count: int, tensors: int) -> list[TangentEntry]:
         """Return the tangent table; both of a pair are tensors of the message."""
         self._require_room(count, TANGENT.size)
@@ -128,7 +151,7 @@ class Tables:
         self._count_header(size)
         return decode_metadata(bytes(self.take(size)), self._limits.nesting) if size else None
 
-    def buffers(self, sizes: list[tuple[int, int]]) -> list[Buffer]:
+    def buffers(self, sizes: Sequence[tuple[int, int]]) -> list[Buffer]:
         """Return the buffers, each writable and ours alone."""
         return [
             self._piece(size) if not frames else self._join(size, frames) for size, frames in sizes

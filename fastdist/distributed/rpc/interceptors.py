@@ -33,8 +33,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fastdist.distributed.pipe.message import AutogradBlock, TangentEntry
@@ -148,20 +148,22 @@ def request_out(envelope: Envelope) -> None:
 
 def request_in(envelope: Envelope) -> AbstractContextManager[Any] | None:
     """Pass a request through all interceptors, in reverse; return what is to be open meanwhile."""
-    if not _installed:
-        return None
-    stack: ExitStack | None = None
-    try:
-        for _, interceptor in reversed(_installed):
-            opened = interceptor.request_in(envelope)
-            if opened is not None:
-                stack = stack or ExitStack()
-                stack.enter_context(opened)
-    except BaseException:
-        if stack is not None:
-            stack.close()
-        raise
-    return stack
+    all_opened = []
+    for _, interceptor in reversed(_installed):
+        opened = interceptor.request_in(envelope)
+        if opened is not None:
+            all_opened.append(opened)
+    if len(all_opened) > 1:
+        return _nested(all_opened)
+    return all_opened[0] if all_opened else None
+
+
+@contextmanager
+def _nested(managers: Sequence[AbstractContextManager[Any]]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for manager in managers:
+            stack.enter_context(manager)
+        yield
 
 
 def response_out(envelope: Envelope, request: Envelope) -> None:

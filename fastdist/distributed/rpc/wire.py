@@ -53,9 +53,7 @@ def encode_bare(
     """
     rank, incarnation = sender.rank, sender.incarnation
     if not tensors:
-        return encode_plain(
-            kind, message_id, rank, incarnation, body, encoding, timeout_ms, limits
-        )
+        return encode_plain(kind, message_id, rank, incarnation, body, encoding, timeout_ms, limits)
     if len(tensors) != 1 or len(body) > INLINE_BYTES:
         return None
     (tensor,) = tensors
