@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-from fastdist.distributed.sockets import MAX_CONNECTIONS
+from fastdist.distributed.sockets import MAX_CONNECTIONS, set_wire_limits
 from fastdist.distributed.sockets.options import HANDSHAKE_MS, MAX_FRAME_BYTES
 
 from .message_layout import FRAME_BYTES, HEADER, MAX_BYTES, MAX_HEADER_BYTES, MAX_TENSORS
@@ -62,6 +62,10 @@ class Limits:
         object.__setattr__(self, "plain_bytes", body)
 
     plain_bytes = 0
+
+    def set_for_sockets(self) -> None:
+        """Let sockets that this process makes from now on keep to these limits."""
+        set_wire_limits(self.wire_frame_bytes, round(self.handshake_s * 1000))
 
     def towards(self, theirs: Limits) -> Limits:
         """Return what a worker with these limits may send to one with others."""

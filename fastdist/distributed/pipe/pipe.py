@@ -57,10 +57,12 @@ class Pipe:
         connect: Callable[[Doorbell, int], Lane],
         greet: Callable[[int], list[Buffer]],
         attend: Callable[[], None],
+        max_own_lanes: int = MAX_OWN_LANES,
     ) -> None:
         self._connect = connect
         self._greet = greet
         self._attend = attend
+        self._max_own_lanes = max_own_lanes
         # Guards everything below. No lane is made, used or closed, and no call failed, under it.
         self._lock = threading.Lock()
         self._closed = Doorbell()
@@ -90,7 +92,7 @@ class Pipe:
                 own = self._free.pop()
                 self._lanes_out += 1
                 return own
-            if self._num_own_lanes >= MAX_OWN_LANES:
+            if self._num_own_lanes >= self._max_own_lanes:
                 return None
             self._num_own_lanes += 1
             self._lanes_out += 1

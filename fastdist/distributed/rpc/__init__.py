@@ -23,6 +23,7 @@
 from __future__ import annotations
 
 from fastdist.core.future import Future
+from fastdist.distributed.pipe.limits import Limits
 
 from . import backend_registry, faulty_agent, functions
 from .agent import RpcAgent
@@ -55,6 +56,7 @@ __all__ = [
     "BackendType",
     "BackendValue",
     "Future",
+    "Limits",
     "MessageType",
     "RRef",
     "Reply",

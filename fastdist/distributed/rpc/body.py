@@ -254,8 +254,9 @@ _packers = threading.local()
 
 
 def _unpickle(body: Buffer, tensors: Sequence[Tensor]) -> Any:
-    if gate.is_strict():
-        require_sound(body)
+    nesting = gate.max_nesting()
+    if nesting is not None:
+        require_sound(body, nesting)
     try:
         return _Unpickler(io.BytesIO(body), tensors).load()
     except (pickle.UnpicklingError, EOFError, IndexError, UnicodeDecodeError) as error:

@@ -19,7 +19,7 @@ from .inquiry import read_findings
 from .interceptors import Envelope
 from .lane_answer import receive_answer
 from .lane_call import LaneCall
-from .message_types import CALLS, NOT_COUNTED, OURS_ALONE, MessageType
+from .message_types import NOT_COUNTED, OURS_ALONE, USER_WORK, MessageType
 from .metrics import CallCounts
 from .outgoing import (
     Call,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _GREET_FIRST: Final = MessageType.GREET_FIRST
+_UNCHARGED_BYTES = 64 << 10
 _RETRY_FIRST_S = 1.0
 _RETRY_FACTOR = 1.5
 
@@ -91,10 +92,11 @@ class Client:
             return self._start(call, value).wait()
         try:
             self._pack(call, value)
+            charged_bytes = _charge_if_large(call)
         except BaseException:
             call.peer.pipe.check_in(own)
             raise
-        return self._wait_on_lane(call, own)
+        return self._wait_on_lane(call, own, charged_bytes)
 
     def request(
         self,
@@ -217,7 +219,7 @@ class Client:
         self._pack(call, value)
         peer, size = call.peer, call.size_bytes()
         kind = call.envelope.effective_type
-        is_user_work = kind in CALLS
+        is_user_work = kind in USER_WORK
         # Users' callbacks run in the pool. Ours are short, may complete what others wait for, and
         # must not wait behind users' functions: they run where the answer is read.
         is_ours = kind in OURS_ALONE
@@ -274,7 +276,7 @@ class Client:
                 call.peer.pipe.notify(_cancel(call))
                 call.end(None, call.timeout_error())
 
-    def _wait_on_lane(self, call: Call, own: OwnLane) -> Any:
+    def _wait_on_lane(self, call: Call, own: OwnLane, charged_bytes: int) -> Any:
         peer, failed, broken = call.peer, True, True
         received_bytes = 0
         self._counts.call_sent(peer.info.name, call.size_bytes())
@@ -292,6 +294,8 @@ class Client:
         except LaneClosed:
             raise self._lost_error(own, call) from None
         finally:
+            if charged_bytes:
+                peer.credit.give_back(charged_bytes)
             peer.pipe.check_in(own, broken=broken)
             call.take_back()
             self._counts.call_ended(peer.info.name, received_bytes, failed=failed)
@@ -301,6 +305,19 @@ class Client:
         if error is None:
             error = WorkerLostError(f"the lane of {call.describe()} was closed")
         return fresh(error)
+
+
+def _charge_if_large(call: Call) -> int:
+    """Take credit for a call whose caller blocks, and return how much.
+
+    Note    such callers are few, so that what they hold together is little where each holds little
+    """
+    size = call.size_bytes()
+    if size <= _UNCHARGED_BYTES:
+        return 0
+    if not call.peer.credit.take(size, call.deadline):
+        raise call.timeout_error()
+    return size
 
 
 def _exchange(call: Call, own: OwnLane) -> tuple[Message, int]:

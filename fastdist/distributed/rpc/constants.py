@@ -14,6 +14,3 @@ UNSET_RPC_TIMEOUT: Final = -1.0
 INIT_TIMEOUT_S: Final = 60.0
 SHUTDOWN_TIMEOUT_S: Final = 15.0
 SWITCH_INTERVAL_S: Final = 5e-4
-# Above these, rpc_async waits until answers come in.
-MAX_OUTSTANDING_BYTES: Final = 256 << 20
-MAX_OUTSTANDING_CALLS: Final = 100_000

@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any, Final, TypeVar
 
 from fastdist.core.errors import ForbiddenFunctionError, MessageError
+from fastdist.distributed.pipe.metadata import MAX_NESTING
 
 OPEN: Final = "open"
 STRICT: Final = "strict"
@@ -41,6 +42,7 @@ _rules_lock = threading.Lock()
 _exported: set[tuple[str, str]] = set()
 _allowed: set[str] = set()
 _mode = OPEN
+_nesting = MAX_NESTING
 # What calls have named in open mode, and found: the name as it came -> (module, name).
 _named: dict[bytes, tuple[str, str]] = {}
 _MAX_NAMED: Final = 4096
@@ -62,19 +64,19 @@ def allow(name: str) -> None:
         _allowed.add(name)
 
 
-def set_mode(mode: str) -> None:
-    """Choose between OPEN and STRICT for this process."""
-    global _mode
+def set_mode(mode: str, nesting: int = MAX_NESTING) -> None:
+    """Choose between OPEN and STRICT for this process, and how deep bodies may nest in STRICT."""
+    global _mode, _nesting
     if mode not in (OPEN, STRICT):
         raise ValueError(f"unknown mode {mode!r}; known: {OPEN!r}, {STRICT!r}")
     with _rules_lock:
-        _mode = mode
+        _mode, _nesting = mode, nesting
         _named.clear()
 
 
-def is_strict() -> bool:
-    """Return whether only what was exported or allowed may be named."""
-    return _mode != OPEN
+def max_nesting() -> int | None:
+    """Return how deep a body may nest in strict mode, None in open mode: there it may do more."""
+    return None if _mode == OPEN else _nesting
 
 
 def find(module: str, name: str) -> Any:

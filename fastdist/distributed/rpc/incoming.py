@@ -172,7 +172,10 @@ class Incoming:
             message, me = self.message, self.server.me
             kind = RESPONSE_OF[message.type]
             self._reply(
-                encode_plain(kind, message.message_id, me.rank, me.incarnation, body, encoding)
+                encode_plain(
+                    *(kind, message.message_id, me.rank, me.incarnation, body, encoding, 0),
+                    self.caller.limits,
+                )
             )
             return
         self._send(request or self._envelope(), tensors, None, body, encoding)
@@ -199,8 +202,8 @@ class Incoming:
     def _send_envelope(self, envelope: Envelope, body: bytes, encoding: int) -> None:
         message_id, me = self.message.message_id, self.server.me
         if envelope.is_bare:
-            kind, tensors = envelope.message_type, envelope.tensors
-            bare = encode_bare(kind, message_id, me, tensors, body, encoding)
+            kind, tensors, limits = envelope.message_type, envelope.tensors, self.caller.limits
+            bare = encode_bare(kind, message_id, me, tensors, body, encoding, 0, limits)
             if bare is not None:
                 self._reply(bare)
                 return
@@ -221,7 +224,7 @@ class Incoming:
             autograd=envelope.autograd,
         )
         lender = self.server.lender_of(self.caller)
-        frames = answer.encode(lender)
+        frames = answer.encode(lender, limits=self.caller.limits)
         if not self._reply(frames, answer.lent_bytes) and lender is not None:
             lender.end(message_id)
 

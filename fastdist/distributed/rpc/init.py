@@ -163,6 +163,7 @@ def make_agent(
             world_size,
             security=options.security,
             certificates=options.certificates,
+            max_connections=options.limits.connections,
         ),
     )
     agent.start()

@@ -10,13 +10,14 @@ import secrets
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from fastdist.core.device import Device
 from fastdist.core.errors import RpcError, StoreError, StoreTimeoutError
 from fastdist.core.version import __version__
 from fastdist.distributed.pipe.host import boot_id, pid_namespace, process_start
+from fastdist.distributed.pipe.limits import DEFAULT, Limits
 from fastdist.distributed.pipe.message import VERSION
 from fastdist.distributed.store import PrefixStore, Store
 
@@ -62,6 +63,7 @@ class Record:
     pid_namespace: str = field(default_factory=pid_namespace)
     version: str = __version__
     wire_version: int = VERSION
+    limits: Limits = DEFAULT
 
     @property
     def info(self) -> WorkerInfo:
@@ -79,8 +81,11 @@ class Record:
         Raises  RpcError for anything else
         """
         try:
-            return cls(**json.loads(encoded))
-        except (ValueError, TypeError) as error:
+            told = json.loads(encoded)
+            record = cls(**{**told, "limits": Limits.of_record(told["limits"])})
+            _require_types(record)
+            return record
+        except (ValueError, TypeError, KeyError) as error:
             raise RpcError(f"the store holds no record of a worker but {encoded[:80]!r}") from error
 
     def shares_host_with(self, other: Record) -> bool:
@@ -97,6 +102,23 @@ class Record:
             Device.parse(mine): Device.parse(theirs)
             for mine, theirs in self.device_maps.get(name, {}).items()
         }
+
+
+def _require_types(record: Record) -> None:
+    """Raise TypeError unless each field holds what it should: any member can write to the store."""
+    texts = (record.name, record.security, record.boot_id, record.pid_namespace, record.version)
+    numbers = (record.rank, record.world_size, record.incarnation, record.pid, record.wire_version)
+    maps = (record.addresses, *record.device_maps.values())
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("a text is none")
+    if not all(type(number) is int and number >= 0 for number in numbers):
+        raise TypeError("a number is none")
+    if not all(isinstance(one, dict) and _holds_texts(one) for one in maps):
+        raise TypeError("a map of names is none")
+
+
+def _holds_texts(texts: dict[str, str]) -> bool:
+    return all(isinstance(value, str) for value in texts.values())
 
 
 def new_incarnation() -> int:
@@ -231,6 +253,9 @@ class Membership:
                     self._infos.pop(rank, None)
 
     def _add(self, record: Record) -> None:
+        if record.rank != self.me.rank:
+            # From here on these are what may be sent to it: no more than either end allows.
+            record = replace(record, limits=self.me.limits.towards(record.limits))
         self._by_id[record.rank] = record
         self._by_name[record.name] = record
         self._infos[record.rank] = self._infos[record.name] = record.info

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import TypeAlias
 
 from fastdist.core.device import Device
 from fastdist.distributed.pipe.context import channels_of_environment, transports_of_environment
+from fastdist.distributed.pipe.limits import DEFAULT, Limits
 from fastdist.distributed.pipe.registry import channels, transports
 
 from . import constants
@@ -41,10 +43,10 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
 
     Beside torch's: `security` is None (CURVE with the job's secret), "certs" (CURVE with a key pair
     for each rank, from the folder `certificates`), or "none" to speak in the clear; `strict` lets
-    other workers run only what is exported; `init_timeout` bounds init_rpc; `max_outstanding_bytes`
-    bounds what waits at one peer; `switch_interval` is what sys.setswitchinterval gets while RPC is
-    up, None to leave it; `local_address` is where this worker listens (else FASTDIST_ADDRESS, else
-    the address by which it reaches the store).
+    other workers run only what is exported; `init_timeout` bounds init_rpc; `limits` are
+    rpc.Limits, of which `max_outstanding_bytes` bounds what waits at one peer; `switch_interval` is
+    what sys.setswitchinterval gets while RPC is up, None to leave it; `local_address` is where this
+    worker listens (else FASTDIST_ADDRESS, else the address by which it reaches the store).
 
     Raises  RuntimeError for a thread count below 1, an unknown transport or channel; ValueError for
             devices that are none, a device map that is not one to one, or a negative time;
@@ -63,7 +65,8 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         certificates: str | None = None,
         strict: bool = False,
         init_timeout: float = constants.INIT_TIMEOUT_S,
-        max_outstanding_bytes: int = constants.MAX_OUTSTANDING_BYTES,
+        max_outstanding_bytes: int | None = None,
+        limits: Limits | None = None,
         switch_interval: float | None = constants.SWITCH_INTERVAL_S,
         local_address: str | None = None,
         _transports: Sequence[str] | None = None,
@@ -83,7 +86,8 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         self.certificates = certificates
         self.strict = strict
         self.init_timeout = _seconds("init_timeout", init_timeout)
-        self.max_outstanding_bytes = max_outstanding_bytes
+        self.limits = _limits(limits, max_outstanding_bytes)
+        self.max_outstanding_bytes = self.limits.outstanding_bytes
         self.switch_interval = switch_interval
         if not isinstance(local_address, str | None):
             raise TypeError(f"local_address is {local_address!r}; expected text such as '10.0.0.7'")
@@ -129,6 +133,15 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         """Insert the map of a new worker, or merge it entry by entry: new values win."""
         merged = {**self.device_maps.get(to, {}), **device_map}
         self.device_maps[to] = _to_device_map(merged)
+
+
+def _limits(limits: Limits | None, max_outstanding_bytes: int | None) -> Limits:
+    if limits is not None and not isinstance(limits, Limits):
+        raise TypeError(f"limits is a {type(limits).__name__}; expected an rpc.Limits")
+    chosen = DEFAULT if limits is None else limits
+    if max_outstanding_bytes is None:
+        return chosen
+    return replace(chosen, outstanding_bytes=max_outstanding_bytes)
 
 
 ZmqRpcBackendOptions = TensorPipeRpcBackendOptions

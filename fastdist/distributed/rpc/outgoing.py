@@ -160,7 +160,8 @@ def pack_request(
     timeout_ms = min(call.timeout_ms, 0xFFFFFFFF)
     if envelope.is_bare:
         kind, message_id, tensors = envelope.message_type, call.message_id, envelope.tensors
-        frames = encode_bare(kind, message_id, sender, tensors, body, encoding, timeout_ms)
+        limits = call.peer.record.limits
+        frames = encode_bare(kind, message_id, sender, tensors, body, encoding, timeout_ms, limits)
         if frames is not None:
             call.frames = frames
             return
@@ -181,7 +182,7 @@ def pack_request(
         tangents=envelope.tangents,
         autograd=envelope.autograd,
     )
-    call.frames = message.encode(call.peer.lender)
+    call.frames = message.encode(call.peer.lender, limits=call.peer.record.limits)
     call.lent_bytes = message.lent_bytes
 
 
@@ -235,7 +236,7 @@ def decode_answer(frames: Sequence[Buffer], peer: Peer) -> Message:
     Raises  MessageError naming the peer
     """
     try:
-        return decode(frames)
+        return decode(frames, peer.takes)
     except MessageError as error:
         raise MessageError(f"worker {peer.info.name!r} answered with rubbish: {error}") from error
 

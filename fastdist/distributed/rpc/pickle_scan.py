@@ -14,8 +14,7 @@ from typing import Final
 
 from fastdist.core.errors import MessageError
 from fastdist.distributed.pipe.message import Buffer
-
-MAX_NESTING: Final = 64
+from fastdist.distributed.pipe.metadata import MAX_NESTING
 
 # What an opcode does: its argument's bytes, and whether that is a length, are beside it.
 _SCALAR, _COUNTED, _EMPTY, _WRAP, _TUPLE, _GROW, _GROW_MARK, _MADE, _OTHER = range(1, 10)

@@ -68,6 +68,7 @@ class Server:
     ) -> None:
         self.me = me
         self.counts = counts
+        self._limits = me.limits
         self._listener = listener
         self._admit = admit
         self._left = left
@@ -151,7 +152,7 @@ class Server:
 
     def _sort(self, received: Received) -> Work | None:
         frames = received.frames
-        message = decode(frames)
+        message = decode(frames, self._limits)
         kind = message.type
         caller = self._callers.by_route.get(received.route)
         if caller is None or kind in _NOTICES or not kind & REQUEST:

@@ -84,6 +84,7 @@ class ZmqAgent(RpcAgent):
         self._lost_callbacks: list[Callable[[WorkerInfo], None]] = []
         self._is_running = False
         self._switch_interval_before: float | None = None
+        options.limits.set_for_sockets()
         self._context = Context(
             options._transports, options._channels, host=host, security=security
         )
@@ -91,9 +92,8 @@ class ZmqAgent(RpcAgent):
         try:
             addresses = dict(self._listener.addresses)
             device_maps = options.device_maps_as_text()
-            self.me = Record(
-                name, rank, world_size, new_incarnation(), addresses, device_maps, security.kind
-            )
+            mine = (rank, world_size, new_incarnation(), addresses, device_maps, security.kind)
+            self.me = Record(name, *mine, limits=options.limits)
             self.members = (
                 join_static(store, self.me, options.init_timeout)
                 if world_size
@@ -117,7 +117,7 @@ class ZmqAgent(RpcAgent):
 
     def start(self) -> None:
         """Start to serve."""
-        gate.set_mode(gate.STRICT if self.options.strict else gate.OPEN)
+        gate.set_mode(gate.STRICT if self.options.strict else gate.OPEN, self.me.limits.nesting)
         if self.options.switch_interval is not None:
             # A thread that computes in Python gives the interpreter up this often; at the default
             # of 5 ms a call into this worker would wait for that twice.
@@ -184,7 +184,7 @@ class ZmqAgent(RpcAgent):
                 self.me,
                 self._context,
                 self.client.progress,
-                Credit(self.options.max_outstanding_bytes, constants.MAX_OUTSTANDING_CALLS),
+                Credit(self.me.limits.outstanding_bytes, self.me.limits.outstanding_calls),
                 self.client.answer_came,
                 self._peer_lost,
             )

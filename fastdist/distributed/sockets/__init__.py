@@ -34,7 +34,15 @@ from .connections import MAX_CONNECTIONS, Connections
 from .context import Socket, open_socket_count, open_socket_names, terminate, unique_name
 from .doorbell import Doorbell
 from .monitor import SocketEvent, SocketMonitor
-from .options import MAX_FRAME_BYTES, bind, connect, make_socket, split_tcp_endpoint, tcp_endpoint
+from .options import (
+    MAX_FRAME_BYTES,
+    bind,
+    connect,
+    make_socket,
+    set_wire_limits,
+    split_tcp_endpoint,
+    tcp_endpoint,
+)
 from .secret import JobSecret
 from .security import (
     CertificateSecurity,
@@ -78,6 +86,7 @@ __all__ = [
     "open_socket_names",
     "poll_timeout_ms",
     "runtime_directory",
+    "set_wire_limits",
     "split_tcp_endpoint",
     "tcp_endpoint",
     "terminate",

@@ -36,6 +36,14 @@ _OPTIONS: dict[int, int] = {
 }
 
 
+def set_wire_limits(max_frame_bytes: int, handshake_ms: int) -> None:
+    """Let sockets made from now on end a connection that brings a larger frame, or greets longer.
+
+    Thread  any; one worker of a process says so, before its first socket
+    """
+    _OPTIONS[zmq.MAXMSGSIZE], _OPTIONS[zmq.HANDSHAKE_IVL] = max_frame_bytes, handshake_ms
+
+
 def make_socket(
     kind: int,
     name: str,
