@@ -82,6 +82,8 @@ class _Writer:
     def __init__(self, body: Body, tree: Node) -> None:
         self._body, self._tree = body, tree
         self._order = list(walk(tree))
+        # Literals that ufuncs take: value -> variable.
+        self._constants: dict[tuple[float, float], str] = {}
         self._last_use: dict[Node, Call] = {}
         self._inputs: dict[Node, frozenset[Node]] = {}
         for node in self._order:
@@ -106,6 +108,10 @@ class _Writer:
         if not into and self._needs_float32():
             source += [f"    if {self._first_value()}.dtype is _HALF:"]
             source += [f"        return _in_float32(function, ({args},))"]
+        if self._constants:
+            names["_constants"] = _Constants(tuple(self._constants))
+            given = "".join(f"{name}, " for name in self._constants.values())
+            source += [f"    {given}= _constants[{self._first_value()}.dtype]"]
         if fresh == lines:
             source += [f"    {line}" for line in lines]
         else:
@@ -123,6 +129,8 @@ class _Writer:
                 text[node] = _number(node.value)
             elif isinstance(node, Call):
                 function = FUNCTIONS[node.primitive]
+                if isinstance(function, np.ufunc) and self._body.names:
+                    self._take_constants(node, text)
                 args = [text[arg] for arg in node.args]
                 last = node is self._tree
                 if into and last and isinstance(function, np.ufunc):
@@ -137,6 +145,12 @@ class _Writer:
                 text[node] = memory[node] = lent or f"t{number}"
                 lines.append(call if lent else f"{text[node]} = {call}")
         return [*lines, self._last_line(text[self._tree], into=into)]
+
+    def _take_constants(self, node: Call, text: dict[Node, str]) -> None:
+        for arg in node.args:
+            if isinstance(arg, Literal) and arg.value == arg.value:
+                key = (arg.value, math.copysign(1.0, arg.value))
+                text[arg] = self._constants.setdefault(key, f"c{len(self._constants)}")
 
     def _last_line(self, result: str, *, into: bool) -> str:
         if into:
@@ -176,6 +190,25 @@ class _Writer:
         return f"x{values[0] if values else 0}"
 
 
+class _Constants(dict[Any, tuple[Any, ...]]):
+    """A function's literals by the dtype that they meet.
+
+    Floating ones are arrays without axes, which ufuncs take in half the time of Python's numbers;
+    whole dtypes have Python's, so that what they cannot hold is refused as ever.
+    """
+
+    def __init__(self, keys: tuple[tuple[float, float], ...]) -> None:
+        super().__init__()
+        self._values = tuple([value for value, _ in keys])
+
+    def __missing__(self, dtype: Any) -> tuple[Any, ...]:
+        if dtype.kind != "f":
+            return self._values
+        with np.errstate(all="ignore"):
+            made = self[dtype] = tuple([np.asarray(value, dtype) for value in self._values])
+        return made
+
+
 def gives_bool(node: Node) -> bool:
     """Say whether node is a comparison or its like."""
     return isinstance(node, Call) and PRIMITIVES[node.primitive].result == "bool"
@@ -196,6 +229,8 @@ def _in_float32(function: Callable[..., Array], arrays: Iterable[Array]) -> Arra
 def _to_half(array: Array) -> Array:
     return array.astype(_HALF)
 
+
+_ONE: Final = _Constants(((1, 1.0),))
 
 # --- What NumPy lacks, or does otherwise than PyTorch ---------------------------------------------
 
@@ -227,8 +262,10 @@ def _where(condition: Array, x: Array, y: Array) -> Array:
 @silent
 def _sigmoid(x: Array) -> Array:
     # exp may overflow to inf, whose reciprocal is the right 0.
-    t = np.exp(np.negative(x))
-    return np.reciprocal(np.add(t, 1))
+    t = np.negative(x)
+    if t.__class__ is not np.ndarray:
+        return np.reciprocal(np.add(np.exp(t), 1))
+    return np.reciprocal(np.add(np.exp(t, t), _ONE[t.dtype][0], t), t)
 
 
 @silent
