@@ -143,12 +143,13 @@ def test_the_low_bits_of_an_id_choose_its_shard(container: Any) -> None:
 @pytest.mark.seed("C10", "C12", "C29")
 def test_each_shard_has_its_own_lock_and_is_changed_and_counted_under_it(container: Any) -> None:
     shard = container._shards[0]
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(3) as pool:
         with shard.lock:
             made = pool.submit(container.get_or_create_context, 0)
             total = pool.submit(container.number_of_contexts)
             assert wait([made, total], timeout=0.05).done == set()
-            assert container.get_or_create_context(1).id == 1  # of the shard beside it
+            beside = pool.submit(container.get_or_create_context, 1)
+            assert beside.result(10).id == 1  # of the next shard
             theirs = shard.contexts[0] = DistAutogradContext(0)
         # Found under the lock, though it was not there when the look-up began.
         assert made.result(10) is theirs and total.result(10) == 2
