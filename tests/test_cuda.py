@@ -9,7 +9,9 @@ import pytest
 
 import fastdist
 from fastdist.backends.backend import backend_of
+from fastdist.core.device import Device
 from fastdist.core.errors import DeviceError
+from fastdist.core.generator import default_generator_of
 
 
 def gpus() -> int:
@@ -37,8 +39,15 @@ def test_asking_for_a_gpu_does_not_import_cupy_where_it_is_missing() -> None:
 
 
 def test_cuda_is_seeded_whether_it_is_there_or_not() -> None:
-    fastdist.cuda.manual_seed(3)
-    fastdist.cuda.manual_seed_all(3)
+    on_gpu = default_generator_of(Device("cuda", 0))
+    before = on_gpu.initial_seed()
+    try:
+        fastdist.cuda.manual_seed(3)
+        assert on_gpu.initial_seed() == 3
+        fastdist.cuda.manual_seed_all(4)
+        assert on_gpu.initial_seed() == 4
+    finally:
+        fastdist.cuda.manual_seed_all(before)
 
 
 def test_a_device_that_is_no_gpu_is_refused() -> None:

@@ -143,7 +143,7 @@ def go(
     return done
 
 
-@pytest.mark.seed("E31", "E32")
+@pytest.mark.seed("E24", "E31", "E32")
 def test_the_first_gradient_is_answered_when_all_is_done_and_later_ones_at_once(
     agent: FakeAgent,
 ) -> None:
