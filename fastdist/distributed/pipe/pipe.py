@@ -176,6 +176,11 @@ class Pipe:
         with self._lock:
             return list(self._pending)
 
+    def is_waited_for(self) -> bool:
+        """Return whether somebody waits for the peer."""
+        with self._lock:
+            return self._lanes_out > 0 or bool(self._pending)
+
     def num_pending(self) -> int:
         """Return how many calls wait for their answer."""
         with self._lock:

@@ -26,7 +26,7 @@ from fastdist.core.future import Future
 from fastdist.distributed.pipe.limits import Limits
 
 from . import backend_registry, faulty_agent, functions
-from .agent import RpcAgent
+from .agent import RpcAgent, add_silence_hook
 from .agent import get_current_agent as _get_current_rpc_agent
 from .agent import is_current_agent_set as _is_current_rpc_agent_set
 from .api import (
@@ -73,6 +73,7 @@ __all__ = [
     "_rref_context_get_debug_info",
     "_set_rpc_timeout",
     "_wait_all",
+    "add_silence_hook",
     "allow",
     "backend_registry",
     "enable_gil_profiling",

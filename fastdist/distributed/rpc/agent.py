@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -19,6 +20,7 @@ from .message_types import MessageType
 
 if TYPE_CHECKING:
     from fastdist.core.device import Device
+    from fastdist.core.thread_pool import ThreadPool
     from fastdist.distributed.pipe.metadata import Value
     from fastdist.tensor.tensor import Tensor
 
@@ -166,6 +168,8 @@ class RpcAgent(ABC):
         """Return the metrics, and what else helps to understand a hang."""
 
 
+_logger = logging.getLogger(__name__)
+
 # Guards _agent.
 _agent_lock = threading.Lock()
 _agent: RpcAgent | None = None
@@ -177,6 +181,8 @@ _start_hooks: list[Callable[[int], None]] = []
 _stop_hooks: list[Callable[[], None]] = []
 # Called by every agent, on a pool thread, with each worker that is lost or leaves.
 lost_hooks: list[Callable[[WorkerInfo], None]] = []
+# Likewise with each worker that is silent, and in which way.
+silence_hooks: list[Callable[[WorkerInfo, str], None]] = []
 
 
 def add_hooks(
@@ -197,6 +203,22 @@ def add_hooks(
     agent = _agent
     if agent is not None:
         start(agent.get_worker_info().id)
+
+
+def add_silence_hook(hook: Callable[[WorkerInfo, str], None]) -> None:
+    """Call hook(worker, why), on a pool thread, for each worker that does not answer.
+
+    It may come back: after 3 s without a sign of life it is given 7 s more before its calls fail,
+    and one that lives while its Python does not answer for 60 s is only told of.
+    """
+    silence_hooks.append(hook)
+
+
+def tell_silence(pool: ThreadPool, worker: WorkerInfo, why: str) -> None:
+    """Log that a worker is silent, and run the hooks."""
+    _logger.warning("worker %r %s", worker.name, why)
+    for hook in silence_hooks:
+        pool.submit_uncounted(hook, worker, why)
 
 
 def run_start_hooks(worker_id: int) -> None:

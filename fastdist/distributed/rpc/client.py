@@ -162,6 +162,9 @@ class Client:
             if answer.type == MessageType.FINDINGS:
                 self._look_at_findings(peer, answer)
                 return
+            if answer.type == MessageType.PONG:
+                peer.answered()
+                return
             # The answer to a greeting is a refusal.
             envelope = Envelope(answer.type, peer.info.id, [], answer.metadata)
             refused = Call(peer, envelope, NO_CALL, 0.0, "HELLO")

@@ -20,7 +20,17 @@ from fastdist.distributed.sockets import Doorbell, monitor
 from .inquiry import ask_about
 from .membership import Record
 from .message_types import MessageType
-from .peer_state import Die, Event, LookAgainAt, Patience, PeerState, Recover, State, Suspect
+from .peer_state import (
+    Die,
+    Event,
+    LookAgainAt,
+    Patience,
+    PeerState,
+    Recover,
+    State,
+    Suspect,
+    Unresponsive,
+)
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -28,6 +38,8 @@ if TYPE_CHECKING:
     from fastdist.distributed.pipe.shared_lane import SharedLane
 
 _logger = logging.getLogger(__name__)
+
+BEAT_S = 5.0
 
 _EVENT_OF = {
     monitor.HANDSHAKE_SUCCEEDED: Event.CONNECTED,
@@ -44,7 +56,7 @@ class Peer:
     """One worker, possibly this one itself.
 
     `on_answer(peer, frames)` gets each message that comes in on lane 0, `on_lost(peer)` is called
-    once when it dies; both on the progress thread.
+    once when it dies, `on_silent(peer, why)` when it does not answer; all on the progress thread.
 
     Thread  any; methods with an underscore run on the progress thread
     """
@@ -58,6 +70,7 @@ class Peer:
         credit: Credit,
         on_answer: Callable[[Peer, list[Buffer]], None],
         on_lost: Callable[[Peer], None],
+        on_silent: Callable[[Peer, str], None],
     ) -> None:
         self.record = record
         self.info = record.info
@@ -79,6 +92,7 @@ class Peer:
         self._progress = progress
         self._on_answer = on_answer
         self._on_lost = on_lost
+        self._on_silent = on_silent
         self._pidfd: int | None = None
         self._connection_fd = -1
         self._shared: SharedLane | None = None
@@ -90,6 +104,17 @@ class Peer:
     def is_dead(self) -> bool:
         """Whether the peer is lost, or has left."""
         return self._state.state is State.DEAD
+
+    def describe(self) -> str:
+        """Return how the peer is, for who looks for a hang."""
+        how = "connected"
+        if self.is_dead:
+            how = "dead"
+        elif self._state.state is State.SUSPECT:
+            how = "without a sign of life"
+        elif self._state.is_unresponsive:
+            how = "alive, but its Python does not answer"
+        return f"{how} by {self.transport}, {self.pipe.num_pending()} calls without answer"
 
     def open(self) -> None:
         """Connect lane 0 and begin to watch over the peer."""
@@ -103,6 +128,12 @@ class Peer:
     def refuse(self, error: Exception) -> None:
         """Take note that the peer will not speak with us."""
         self._progress.post(self._step, Event.REJECTED, f"it refuses this worker: {error}")
+
+    def answered(self) -> None:
+        """Take note that the peer's Python has answered; on the progress thread."""
+        if self._state.is_unresponsive:
+            _logger.warning("worker %r answers again", self.info.name)
+        self._step(Event.ANSWERED)
 
     def must_greet_again(self, call_id: int) -> None:
         """Take note that the peer did not know the connection of a call; on the progress thread."""
@@ -150,6 +181,8 @@ class Peer:
         self._read_connection()
         self._read()
         self._look_again()
+        if not self.is_self:
+            self._progress.call_at(time.monotonic() + BEAT_S, self._beat)
 
     def _watch_process(self) -> None:
         record = self.record
@@ -198,11 +231,24 @@ class Peer:
             elif isinstance(action, Die):
                 self._die(action)
             elif isinstance(action, Suspect):
-                _logger.warning(
-                    "worker %r gives no sign of life; calls to it will fail soon", self.info.name
+                self._on_silent(self, "gives no sign of life; calls to it will fail soon")
+            elif isinstance(action, Unresponsive):
+                self._on_silent(
+                    self,
+                    f"lives, but its Python has not answered for {action.silent_s:.0f} s: it may "
+                    "hang, or compute without releasing the interpreter lock",
                 )
             elif isinstance(action, LookAgainAt):
                 self._progress.call_at(action.time, self._look_again)
+
+    def _beat(self) -> None:
+        """Ask, while somebody waits for the peer, whether it still listens."""
+        if self._shared is None:
+            return
+        if self.pipe.is_waited_for():
+            self.pipe.notify(Message(MessageType.PING).encode())
+            self._step(Event.ASKED)
+        self._progress.call_at(time.monotonic() + BEAT_S, self._beat)
 
     def _look_again(self) -> None:
         look = self._state.next_look()

@@ -9,6 +9,9 @@
 # whose process has ended is dead at once. One that says goodbye has answered everything before, but
 # by another connection: it is dead when the connection of those answers ends. Dead is final: the
 # incarnation is fenced, and what it says when it wakes up is refused.
+#
+# Heartbeats are answered by libzmq: a peer whose Python is stuck looks alive. So the agent asks as
+# well while it waits for answers, and who does not answer for `unresponsive_s` is told of, no more.
 
 from __future__ import annotations
 
@@ -36,6 +39,8 @@ class Event(Enum):
     REJECTED = auto()  # it does not accept our key, or we not its
     PROCESS_ENDED = auto()  # the host's process table says so
     LEFT = auto()  # it said goodbye
+    ASKED = auto()  # the agent sent a question of its own
+    ANSWERED = auto()  # the answer to one came
     TICK = auto()  # only time has passed
 
 
@@ -45,8 +50,15 @@ class Suspect:
 
 
 @dataclass(frozen=True, slots=True)
+class Unresponsive:
+    """Tell who wants to know that the peer lives, but its Python does not answer."""
+
+    silent_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Recover:
-    """The peer is back. Answers that were on their way when the connection broke are lost."""
+    """The peer is back. What was on its way when the connection broke may be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +76,7 @@ class LookAgainAt:
     time: float
 
 
-Action: TypeAlias = Suspect | Recover | Die | LookAgainAt
+Action: TypeAlias = Suspect | Unresponsive | Recover | Die | LookAgainAt
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +93,7 @@ class Patience:
     heartbeat_s: float = 2.5
     join_s: float = 10.0
     leave_s: float = 1.0
+    unresponsive_s: float = 60.0
 
 
 class PeerState:
@@ -91,11 +104,13 @@ class PeerState:
     """
 
     __slots__ = (
+        "_asked_since",
         "_is_broken",
         "_leaving_since",
         "_patience",
         "_refused_since",
         "_silent_since",
+        "is_unresponsive",
         "state",
     )
 
@@ -107,6 +122,9 @@ class PeerState:
         self._leaving_since: float | None = None
         # Whether a connection, or the attempt at one, has come to nothing since the last success.
         self._is_broken = False
+        # Since when a question has been without an answer, on a connection that holds.
+        self._asked_since: float | None = None
+        self.is_unresponsive = False
 
     def step(self, event: Event, now: float, reason: str = "") -> list[Action]:
         """Take one event and return what to do about it; REJECTED may come with a reason."""
@@ -122,6 +140,10 @@ class PeerState:
             return self._connected()
         if event is Event.DISCONNECTED:
             return self._disconnected(now)
+        if event is Event.ASKED and self._asked_since is None and not self._is_broken:
+            self._asked_since = now
+        elif event is Event.ANSWERED:
+            self._asked_since, self.is_unresponsive = None, False
         if event is Event.REFUSED and self._refused_since is None:
             self._refused_since = now
         elif event is Event.REACHED:
@@ -135,7 +157,9 @@ class PeerState:
         if self._leaving_since is not None:
             return self._leaving_since + self._patience.leave_s
         if self._silent_since is None:
-            return None
+            if self._asked_since is None or self.is_unresponsive:
+                return None
+            return self._asked_since + self._patience.unresponsive_s
         times = [self._silent_since + self._limit()]
         if self.state is State.ALIVE:
             times.append(self._silent_since + self._patience.suspect_s)
@@ -164,15 +188,15 @@ class PeerState:
         return [LookAgainAt(self._leaving_since + self._patience.leave_s)]
 
     def _disconnected(self, now: float) -> list[Action]:
-        self._refused_since = None
-        self._is_broken = True
+        self._refused_since = self._asked_since = None
+        self._is_broken, self.is_unresponsive = True, False
         if self._silent_since is None:
             self._silent_since = now - self._patience.heartbeat_s
         return self._look(now)
 
     def _look(self, now: float) -> list[Action]:
         if self._silent_since is None:
-            return []
+            return self._look_at_question(now)
         patience = self._patience
         if self._refused_since is not None and now >= self._refused_since + patience.grace_s:
             return self._die("nobody listens at its address any more")
@@ -187,6 +211,15 @@ class PeerState:
         assert look is not None
         actions.append(LookAgainAt(look))
         return actions
+
+    def _look_at_question(self, now: float) -> list[Action]:
+        look = self.next_look()
+        if look is None or self._asked_since is None:
+            return []
+        if now < look:
+            return [LookAgainAt(look)]
+        self.is_unresponsive = True
+        return [Unresponsive(now - self._asked_since)]
 
     def _limit(self) -> float:
         return self._patience.join_s if self.state is State.JOINING else self._patience.frozen_s

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_NOTICES: Final = frozenset({MessageType.HELLO, MessageType.BYE})
+_NOTICES: Final = frozenset({MessageType.HELLO, MessageType.BYE, MessageType.PING})
 
 
 # Note [Answers in batches]
@@ -180,7 +180,9 @@ class Server:
             self._take_notice_of(caller, message)
 
     def _take_notice_of(self, caller: CallerLane, message: Message) -> None:
-        if message.type == MessageType.BYE:
+        if message.type == MessageType.PING:
+            self._listener.reply(caller.route, Message(MessageType.PONG).encode())
+        elif message.type == MessageType.BYE:
             self._left(caller.rank, message.incarnation)
         elif message.type == MessageType.CANCEL:
             request = caller.running(message.message_id)

@@ -15,7 +15,7 @@ from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.credit import Credit
 
 from . import constants, gate
-from .agent import RpcAgent, lost_hooks
+from .agent import RpcAgent, lost_hooks, tell_silence
 from .arena_offers import ArenaOffers
 from .client import Client
 from .handlers import Reply
@@ -187,6 +187,7 @@ class ZmqAgent(RpcAgent):
                 Credit(self.me.limits.outstanding_bytes, self.me.limits.outstanding_calls),
                 self.client.answer_came,
                 self._peer_lost,
+                lambda peer, why: tell_silence(self.pool, peer.info, why),
             )
             peer.lender = self._arenas.lender_to(record)
             self._peers[worker_id] = peer
@@ -353,10 +354,7 @@ class ZmqAgent(RpcAgent):
         """Return the metrics, and what else helps to understand a hang."""
         info = {**self.get_metrics(), **self.rrefs.get_debug_info()}
         for peer in list(self._peers.values()):
-            state = "dead" if peer.is_dead else "connected"
-            info[f"agent.peer.{peer.info.name}"] = (
-                f"{state} by {peer.transport}, {peer.pipe.num_pending()} calls without answer"
-            )
+            info[f"agent.peer.{peer.info.name}"] = peer.describe()
         info.update(self._arenas.get_debug_info())
         info["agent.timeouts"] = str(len(self.client.timeouts))
         info["agent.messages_dropped_as_rubbish"] = str(self._server.num_rubbish)

@@ -15,6 +15,7 @@ from fastdist.distributed.rpc.peer_state import (
     Recover,
     State,
     Suspect,
+    Unresponsive,
 )
 
 PATIENCE = Patience(suspect_s=3, frozen_s=10, grace_s=1, heartbeat_s=2, join_s=10)
@@ -116,6 +117,28 @@ def test_a_peer_that_never_answers_is_dead_after_the_time_to_join() -> None:
 def test_a_rejection_tells_the_reason() -> None:
     (action,) = alive().step(Event.REJECTED, 1.0, "it was declared lost")
     assert action == Die("it was declared lost")
+
+
+def test_a_peer_that_lives_and_does_not_answer_is_told_of_once_and_does_not_die() -> None:
+    peer = alive()
+    assert peer.step(Event.ASKED, 5.0) == [LookAgainAt(65.0)]
+    assert peer.step(Event.ASKED, 10.0) == [LookAgainAt(65.0)]
+    assert peer.step(Event.TICK, 65.0) == [Unresponsive(60.0)]
+    assert peer.step(Event.ASKED, 70.0) == []
+    assert peer.state is State.ALIVE and peer.is_unresponsive
+    assert peer.next_look() is None
+    assert peer.step(Event.ANSWERED, 80.0) == []
+    assert not peer.is_unresponsive
+    assert peer.step(Event.ASKED, 85.0) == [LookAgainAt(145.0)]
+
+
+def test_a_question_ends_with_its_connection() -> None:
+    peer = alive()
+    peer.step(Event.ASKED, 5.0)
+    peer.step(Event.DISCONNECTED, 6.0)
+    peer.step(Event.ASKED, 6.5)
+    assert peer.step(Event.CONNECTED, 7.0) == [Recover()]
+    assert peer.next_look() is None
 
 
 @pytest.mark.parametrize("event", list(Event))
