@@ -18,6 +18,7 @@ from ..engine.backward import backward as engine_backward
 from ..ops import creation, joining, movement, subscript
 from ..tensor import pickling
 from ..tensor.methods import TensorMethods
+from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, wrap
 from .names import VIEW_INPLACE
 
@@ -55,8 +56,6 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
             f"can't convert {self.device} device type tensor to numpy. "
             "Use Tensor.cpu() to copy the tensor to host memory first."
         )
-    from ..tensor.storage import storage_of
-
     storage_of(self)  # NumPy may change it from now on; views made later share one version
     return self.to_numpy()
 
@@ -130,6 +129,8 @@ def _set_data(self: Tensor, data: Tensor) -> None:
 
 def _transposed(self: Tensor) -> Tensor:
     """This tensor with its axes in the opposite order."""
+    if len(self.layout.shape) == 2:
+        return OPS["permute"].public(self, 1, 0)  # type: ignore[no-any-return]
     return OPS["permute"].public(self, *range(len(self.layout.shape))[::-1])  # type: ignore[no-any-return]
 
 

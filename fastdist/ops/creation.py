@@ -22,9 +22,12 @@ from ..tensor.tensor import Tensor, layout_of, wrap
 
 def finish(array: np.ndarray[Any, Any], device: Any, requires_grad: bool) -> Tensor:
     """Return a Tensor of a NumPy array that nobody else holds, on device."""
-    where = CPU if device is None else Device(device)
-    raw = backend_of(where.type).from_numpy(array, where.index)
-    out = wrap(raw, layout_of(raw, where))
+    if device is None or device is CPU:
+        out = wrap(array, layout_of(array))
+    else:
+        where = Device(device)
+        raw = backend_of(where.type).from_numpy(array, where.index)
+        out = wrap(raw, layout_of(raw, where))
     if requires_grad:
         out.requires_grad_()
     return out
@@ -204,7 +207,7 @@ def in_order_of(input: Tensor, array: np.ndarray[Any, Any]) -> np.ndarray[Any, A
     """Return array, in C order, laid out as input lies: a transposed input gives a transposed
     result.
     """
-    order = memory_order(input.layout)
+    order = None if input.layout.contiguous else memory_order(input.layout)
     if order is None:
         return array
     packed = np.empty(tuple(array.shape[axis] for axis in order), array.dtype)

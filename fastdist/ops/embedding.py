@@ -34,8 +34,11 @@ def embedding(
             "embedding: max_norm, scale_grad_by_freq and sparse are not there"
         )
     require_index("embedding", input)
-    rows = select_slices.public(weight, input.reshape(-1), 0)
-    found = rows.reshape((*input.layout.shape, weight.layout.shape[1]))
+    if len(input.layout.shape) == 1:
+        found = select_slices.public(weight, input, 0)
+    else:
+        rows = select_slices.public(weight, input.reshape(-1), 0)
+        found = rows.reshape((*input.layout.shape, weight.layout.shape[1]))
     if padding_idx is None:
         return found  # type: ignore[no-any-return]
     n = weight.layout.shape[0]
