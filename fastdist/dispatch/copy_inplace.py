@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.backend import backend_of
+from ..core.device import CPU
 from ..core.errors import DTypeError, ShapeError
 from ..graph.forward_grad import ForwardADLevel
 from ..graph.forward_streams import note_stream
@@ -21,9 +22,10 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of, wrap
 from .broadcast import broadcast_shapes, sum_array_to
 from .constants import as_operand, require_held
+from .fast_inplace import may_write_at_once
 from .gradients import cast_array, reduce_recorded
-from .inplace import require_may_change, set_history
-from .op import OPS
+from .inplace import each_place_once, require_may_change, set_history
+from .op import OPS, PLAIN
 from .promotion import can_cast
 from .tangents import levels_of, set_tangent, tangent_of, value_before
 
@@ -33,7 +35,22 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
     Raises  RuntimeError if src does not broadcast to this shape, or a gradient would be lost
     """
-    require_may_change(self)
+    if (
+        src.__class__ in PLAIN
+        and src.layout.dtype is self.layout.dtype
+        and src.layout.shape == self.layout.shape
+        and src.layout.device is CPU
+        and may_write_at_once(self, src)
+    ):
+        np.copyto(self.array, src.array)
+        storage_of(self).bump()
+        return self
+    return _overwrite(self, src, self.array)
+
+
+def _overwrite(self: Tensor, src: Any, room: Any) -> Tensor:
+    """Write src into room, which is self's raw array or that with each place in memory once."""
+    require_may_change(self, writing=room is self.array)
     layout = self.layout
     if not isinstance(src, Tensor):
         src = _number(src, layout)
@@ -44,7 +61,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         )
     recording = will_record((self, src), layout)
     carried = _tangents_after(self, src) if modes.special else ()
-    _write(self, src)
+    _write(self, src, room)
     storage_of(self).bump()
     if recording:
         set_history(self, CopyBackwards(self, src))
@@ -68,7 +85,7 @@ def _number(value: Any, layout: Layout) -> Tensor:
     return wrap(array, layout_of(array))
 
 
-def _write(target: Tensor, src: Tensor) -> None:
+def _write(target: Tensor, src: Tensor, room: Any) -> None:
     array, where, from_ = src.array, target.layout.device, src.layout.device
     if from_ is not where:
         array = backend_of(where.type).from_numpy(
@@ -80,7 +97,7 @@ def _write(target: Tensor, src: Tensor) -> None:
         and np.may_share_memory(array, target.array)
     ):
         array = array.copy()
-    backend_of(where.type).copy_into(target.array, array)
+    backend_of(where.type).copy_into(room, array)
 
 
 def _tangents_after(target: Tensor, src: Tensor) -> list[tuple[Tensor, ForwardADLevel]]:
@@ -143,12 +160,16 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             "fill_ only supports 0-dimension value tensor but got tensor with "
             f"{len(value.layout.shape)} dimensions."
         )
-    return copy_(self, value)
+    return _overwrite(self, value, each_place_once(self.array, self.layout))
 
 
 def zero_(self: Tensor) -> Tensor:
     """Write 0 into every element."""
-    return copy_(self, 0)
+    if may_write_at_once(self):
+        self.array.fill(0)
+        storage_of(self).bump()
+        return self
+    return _overwrite(self, 0, each_place_once(self.array, self.layout))
 
 
 def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:

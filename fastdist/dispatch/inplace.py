@@ -15,8 +15,9 @@ from ..graph.forward_streams import note_stream
 from ..graph.modes import modes, tls
 from ..graph.node import Node, next_sequence_number
 from ..graph.saved_tensors import pack_saved
+from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
-from ..tensor.tensor import Tensor
+from ..tensor.tensor import Tensor, layout_of
 from .broadcast import broadcast_shapes
 from .constants import as_operand
 from .fast_inplace import inplace_way, remember_writer
@@ -84,6 +85,24 @@ def _require_writable(target: Tensor) -> None:
             "unsupported operation: the memory of the written-to tensor is read-only, as the NumPy "
             "array was that it was made of; write to a clone()"
         )
+
+
+def each_place_once(array: Any, layout: Layout) -> Any:
+    """Return a raw array of layout; of an expanded one the part in which no place in memory
+    repeats: one number for all elements may be written there, as nothing else may.
+    """
+    if layout.contiguous:
+        return array
+    repeated = [s == 0 and n > 1 for n, s in zip(layout.shape, layout.strides, strict=True)]
+    if True not in repeated:
+        return array
+    part = array[tuple([slice(0, 1) if one else slice(None) for one in repeated])]
+    if part.__class__ is np.ndarray:
+        try:
+            part.flags.writeable = True  # expand() forbade it
+        except ValueError:
+            return array  # the memory itself is read-only
+    return part
 
 
 def pointwise_inplace(op: PointwiseOp) -> Callable[..., Tensor]:
@@ -268,7 +287,10 @@ class CopySlices(Node):
         inner = backend.empty(tuple(part.shape), part.dtype, layout.device.index)
         backend.copy_into(inner, part)
         first, *others = self.function.apply(inner, keep)
-        backend.copy_into(part, np.zeros((), part.dtype) if first is None else first)
+        room = each_place_once(part, layout_of(part, layout.device))
+        # Memory that repeats was filled with one number, which leaves nothing.
+        nothing = first is None or room is not part
+        backend.copy_into(room, np.zeros((), part.dtype) if nothing else first)
         return (result, *others)
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
@@ -278,7 +300,10 @@ class CopySlices(Node):
         for op, attributes in self.steps:
             part = op.general((part,), attributes)
         first, *others = self.function.apply_recorded(OPS["clone"].public(part), keep)
-        part.copy_(0.0 if first is None else first)
+        if first is None or each_place_once(part.array, part.layout) is not part.array:
+            part.zero_()
+        else:
+            part.copy_(first)
         return (result, *others)
 
     def release(self) -> None:

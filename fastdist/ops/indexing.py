@@ -212,6 +212,13 @@ def _(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> P
             f"{input.layout.dtype.name} and (source) {source.layout.dtype.name}"
         )
     wanted = (*shape[:axis], index.layout.shape[0], *shape[axis + 1 :]) if shape else ()
+    if not shape:
+        given = source.layout.numel
+        if index.layout.shape[0] != given or given > 1:
+            raise ShapeError(
+                f"index_add_(): Number of indices ({index.layout.shape[0]}) should be equal to "
+                f"source.size(dim): input has no axes, source is {source.layout.shape}"
+            )
     if source.layout.shape != wanted and shape:
         raise ShapeError(
             f"index_add_(): Number of indices ({index.layout.shape[0]}) should be equal to "
@@ -267,8 +274,21 @@ def _slices_mask(input: Tensor, dim: int, index: Tensor) -> Any:
 @composite(inplace=True)
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """Return input with the slices of source in the place of its own at index along dim."""
-    cleared = index_fill(input, dim, index, 0)
-    return index_add(cleared, dim, index, source)
+    shape = input.layout.shape
+    axis = normalize_axis("index_copy", dim, len(shape))
+    count = _vector("index_copy", index).layout.numel
+    wanted = (*shape[:axis], count, *shape[axis + 1 :]) if shape else (1,)
+    given = source.layout.shape if shape else (source.layout.numel,)
+    if given != wanted:
+        raise ShapeError(
+            f"index_copy_(): Number of indices ({count}) should be equal to source.size(dim): "
+            f"source is {source.layout.shape}, expected {wanted}"
+        )
+    # Of several slices for one place the last one stays.
+    copy: Any = input.clone()
+    part = copy if shape else copy.reshape(1)
+    part[(slice(None),) * axis + (index,)] = source
+    return copy  # type: ignore[no-any-return]
 
 
 @composite()

@@ -307,7 +307,7 @@ def _without_each(input: Any) -> Any:
 
 @cumprod.vjp("input")
 def _(g: Any, input: Any, out: Any, dim: int) -> Any:
-    if not input.layout.shape:
+    if not input.layout.shape or input.layout.shape[dim] == 1:
         return g * 1
     if not _has_zero(input):
         return (g * out).flip(dim).cumsum(dim).flip(dim) / input
@@ -318,7 +318,7 @@ def _(g: Any, input: Any, out: Any, dim: int) -> Any:
 
 @cumprod.jvp
 def _(input: Any, input_t: Any, out: Any, dim: int) -> Any:
-    if not input.layout.shape:
+    if not input.layout.shape or input.layout.shape[dim] == 1:
         return input_t * 1
     if not _has_zero(input):
         return (input_t / input).cumsum(dim) * out

@@ -65,7 +65,11 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
 @pointwise(
     "where(isnan(other), other, where(input == T(0), T(0), input * log(other)))",
     [
-        "where(logical_and(input == T(0), other <= T(0)), T(0), g * log(other))",
+        # No gradient comes to nothing, too, where the logarithm has no value.
+        (
+            "where(logical_or(logical_and(logical_or(input == T(0), g == T(0)), other <= T(0)), "
+            "logical_and(g == T(0), other == T(inf))), T(0), g * log(other))"
+        ),
         "g * (input / other)",
     ],
     dtype="floating",

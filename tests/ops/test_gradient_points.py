@@ -1,0 +1,83 @@
+"""Values, gradients and refusals at points that random samples do not meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+
+INF = math.inf
+
+
+def test_xlogy_passes_no_gradient_where_none_arrives() -> None:
+    x = fd.tensor([1.0, 2.0, 3.0, 0.0], requires_grad=True)
+    fd.xlogy(x, fd.tensor([-1.0, INF, 2.0, -1.0])).backward(fd.tensor([0.0, 0.0, 0.0, 1.0]))
+    assert x.grad.tolist() == [0.0, 0.0, 0.0, 0.0]
+
+
+def test_xlogy_s_gradient_is_differentiated_where_it_is_nothing() -> None:
+    x = fd.tensor([2.0], requires_grad=True)
+    seed = fd.tensor([0.0], requires_grad=True)
+    (g,) = fd.autograd.grad(fd.xlogy(x, fd.tensor([math.e])), x, seed, create_graph=True)
+    (second,) = fd.autograd.grad(g.sum(), seed)
+    assert second.item() == pytest.approx(1.0)
+
+
+def test_a_product_of_one_factor_passes_its_gradient_on() -> None:
+    x = fd.tensor([[math.nan, INF, 0.0]], requires_grad=True)
+    x.cumprod(0).sum().backward()
+    assert x.grad.tolist() == [[1.0, 1.0, 1.0]]
+
+
+def test_expanded_memory_is_filled_with_one_number() -> None:
+    x = fd.zeros(3, 1)
+    assert x.expand(3, 4).fill_(2).tolist() == [[2.0] * 4] * 3
+    assert x.tolist() == [[2.0], [2.0], [2.0]]
+    assert x.expand(2, 3, 1).zero_().tolist() == [[[0.0]] * 3] * 2
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        x.expand(3, 4).add_(1)
+
+
+def test_a_filled_expanded_result_passes_no_gradient() -> None:
+    w = fd.ones(3, 1, requires_grad=True)
+    y = w * 2
+    y.expand(3, 4).fill_(5.0)
+    y.sum().backward()
+    assert y.tolist() == [[5.0], [5.0], [5.0]] and w.grad.tolist() == [[0.0], [0.0], [0.0]]
+
+
+def test_expanded_memory_that_may_not_be_written_is_not_filled() -> None:
+    import numpy as np
+
+    array = np.zeros((3, 1), np.float32)
+    array.flags.writeable = False
+    with pytest.raises(RuntimeError, match="read-only"):
+        fd.from_numpy(array).fill_(1)
+
+
+def test_of_several_copies_to_one_place_the_last_stays() -> None:
+    x = fd.zeros(3, 2)
+    found = x.index_copy(0, fd.tensor([1, 1]), fd.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    assert found.tolist() == [[0.0, 0.0], [3.0, 4.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda x: x.narrow(0, 0, 1), r"narrow\(\) cannot be applied to a 0-dim tensor."),
+        (lambda x: x.split(1), "split expects at least a 1-dimensional tensor"),
+        (lambda x: x.split_with_sizes([1]), "split expects at least a 1-dimensional tensor"),
+        (lambda x: x.chunk(1), "chunk expects at least a 1-dimensional tensor"),
+        (lambda x: x.flipud(), "Input must be >= 1-d."),
+        (lambda x: x.fliplr(), "Input must be >= 2-d."),
+        (lambda x: x.index_add(0, fd.tensor([0, 0]), fd.ones(3)), r"Number of indices \(2\)"),
+        (lambda x: x.index_copy(0, fd.tensor([0]), fd.ones(3)), r"Number of indices \(1\)"),
+    ],
+)
+def test_what_needs_an_axis_says_so(call: Callable[[Any], Any], text: str) -> None:
+    with pytest.raises(RuntimeError, match=text):
+        call(fd.tensor(1.0))
