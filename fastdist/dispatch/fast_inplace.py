@@ -7,6 +7,7 @@ goes to the general way.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -89,6 +90,12 @@ _UNWRITTEN = compile(
 )
 
 
+def _as_unwritten(self: Any, *args: Any, **kwargs: Any) -> None: ...
+
+
+_SIGNATURE = inspect.signature(_as_unwritten)
+
+
 def inplace_way(op: Pointwise, slow: Callable[..., Tensor]) -> Any:
     """Return op as a function that writes into its first operand; `slow` does what is unusual.
 
@@ -106,6 +113,8 @@ def inplace_way(op: Pointwise, slow: Callable[..., Tensor]) -> Any:
     names: dict[str, Any] = {"__name__": None, "_first": first}
     exec(_UNWRITTEN, names)
     made: Any = names["inplace"]
+    # What the generator of stubs sees must not depend on what was called.
+    made.__signature__ = _SIGNATURE
     return made
 
 
