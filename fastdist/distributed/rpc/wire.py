@@ -25,6 +25,7 @@ from fastdist.distributed.pipe.message import (
     TensorEntry,
     encode_plain,
 )
+from fastdist.distributed.pipe.message_layout import MAX_BYTES
 from fastdist.tensor.layout import Layout
 from fastdist.tensor.parameter import Parameter
 from fastdist.tensor.tensor import Tensor, wrap
@@ -254,6 +255,10 @@ def _bytes_of(owner: Any) -> np.ndarray[Any, Any] | None:
 def _unpack(entry: TensorEntry, buffer: Buffer) -> Tensor:
     geometry = _geometry(entry.dtype, entry.sizes, entry.strides)
     layout = geometry.layout
+    if entry.flags & REQUIRES_GRAD and not (
+        layout.dtype.is_floating_point or layout.dtype.is_complex
+    ):
+        raise MessageError(f"a tensor of {layout.dtype.name} that requires grad")
     array: np.ndarray[Any, Any]
     if not layout.numel:
         array = np.empty(layout.shape, layout.dtype.numpy)
@@ -290,10 +295,14 @@ def _geometry(dtype_code: int, shape: tuple[int, ...], strides: tuple[int, ...])
         dtype = from_code(dtype_code)
     except DTypeError as error:
         raise MessageError(str(error)) from error
-    elements, last = 1, 0
+    elements, last, largest = 1, 0, dtype.itemsize
     for length, step in zip(shape, strides, strict=True):
         elements *= length
         last += (length - 1) * step
+        largest *= length or 1
+    if largest > MAX_BYTES:
+        # With steps of 0 it may fit its buffer all the same; whoever copies it would find out.
+        raise MessageError(f"a tensor of shape {shape}, {largest} bytes; at most {MAX_BYTES}")
     layout = Layout.of(dtype, CPU, shape, strides if elements else None)
     steps = None if layout.contiguous else tuple([step * dtype.itemsize for step in strides])
     return _Geometry(layout, (last + 1) * dtype.itemsize, steps)

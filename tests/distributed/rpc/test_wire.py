@@ -15,7 +15,14 @@ import fastdist.graph.tensor_methods  # noqa: F401 - attaches requires_grad to T
 from fastdist.core import dtypes
 from fastdist.core.device import Device
 from fastdist.core.errors import DeviceError, ForbiddenFunctionError, MessageError, RpcError
-from fastdist.distributed.pipe.message import INLINE_BYTES, Message, TensorEntry, decode
+from fastdist.distributed.pipe.message import (
+    INLINE_BYTES,
+    PARAMETER,
+    REQUIRES_GRAD,
+    Message,
+    TensorEntry,
+    decode,
+)
 from fastdist.distributed.rpc import gate
 from fastdist.distributed.rpc.body import deserialize, serialize, serialize_call
 from fastdist.distributed.rpc.wire import (
@@ -152,7 +159,12 @@ def test_a_name_that_is_not_here_is_told_with_what_to_do() -> None:
         TensorEntry(0, 0, 7, 0, 0xFFFF, 0, (5,), (1,)),
         TensorEntry(0, 4, 7, 0, 0xFFFF, 0, (4,), (1,)),
         TensorEntry(0, 0, 7, 0, 0xFFFF, 0, (2, 2**62), (2**62, 1)),
+        TensorEntry(0, 0, 7, 0, 0xFFFF, 0, (2**40, 2**40), (0, 0)),
+        TensorEntry(0, 0, 7, 0, 0xFFFF, 0, (2**34 + 1,), (0,)),
+        TensorEntry(0, 0, 7, 0, 0xFFFF, 0, (0, 2**62), (1, 1)),
         TensorEntry(0, 0, 99, 0, 0xFFFF, 0, (1,), (1,)),
+        TensorEntry(0, 0, dtypes.int64.code, 0, 0xFFFF, REQUIRES_GRAD, (1,), (1,)),
+        TensorEntry(0, 0, dtypes.int64.code, 0, 0xFFFF, REQUIRES_GRAD | PARAMETER, (1,), (1,)),
         TensorEntry(0, 0, 7, 9, 0, 0, (1,), (1,)),
     ],
 )
