@@ -45,6 +45,7 @@ from .graph.modes import (
 )
 from .namespace.limits import finfo, iinfo
 from .namespace.load import NAMES as _NAMES
+from .namespace.threads import get_num_threads, set_num_threads
 from .namespace.typed_tensors import TYPED_TENSORS as _TYPED_TENSORS
 
 # By name, since type checkers would take `fastdist.tensor` for the package of that name.
@@ -77,6 +78,7 @@ __all__ = [
     "float32",
     "float64",
     "get_default_dtype",
+    "get_num_threads",
     "half",
     "iinfo",
     "inf",
@@ -97,6 +99,7 @@ __all__ = [
     "seed",
     "set_default_dtype",
     "set_grad_enabled",
+    "set_num_threads",
     "set_printoptions",
     "short",
     "uint8",

@@ -1,0 +1,34 @@
+"""How many threads the CPU's kernels and matrix products may use."""
+
+from __future__ import annotations
+
+import sys
+
+from ..core import blas
+
+_LAUNCH = "fastdist.kernels.cpu.launch"
+
+
+def set_num_threads(int: int) -> None:
+    """Let compiled kernels and matrix products use up to so many threads, in the whole process.
+
+    Raises  RuntimeError for a number below 1, TypeError for no integer
+    """
+    if isinstance(int, bool) or not hasattr(int, "__index__"):
+        raise TypeError(f"set_num_threads expects an int, but got {type(int).__name__} {int!r}")
+    if int < 1:
+        raise RuntimeError(f"set_num_threads expects a positive integer, got {int}")
+    from ..kernels.cpu import launch
+
+    launch.set_num_threads(int)
+    blas.set_blas_threads(int)
+
+
+def get_num_threads() -> int:
+    """Return how many threads compiled kernels, or before one was compiled matrix products, may
+    use.
+    """
+    # Not imported for the question alone: Numba takes its time.
+    launch = sys.modules.get(_LAUNCH)
+    found: int = (blas.blas_threads() or 1) if launch is None else launch.get_num_threads()
+    return found
