@@ -2,7 +2,9 @@
 
     main.py           `fastdist run`, from the command line to the exit status
     options.py        the command line: torchrun's flags where they mean the same
-    nodes.py          the node runs of one job: where they meet, news of each other, lost ones
+    command_parser.py how mistakes on a command line are told
+    nodes.py          the node runs of one job: their store, news of each other, lost ones
+    gathering.py      how they find each other, and what does not fit together
     secret.py         the job secret: given, or made for one node
     environment.py    what a worker is told, by environment variables
     job_folder.py     one private folder a job, gone at its end

@@ -18,7 +18,7 @@ from fastdist.launch.job_folder import VARIABLE as FOLDER_VARIABLE
 from fastdist.launch.job_folder import JobFolder
 from fastdist.launch.nodes import Meeting
 from fastdist.launch.options import LaunchOptions, parse_options, usable_cores
-from fastdist.launch.report import write_report
+from fastdist.launch.report import Failure, write_report
 from fastdist.launch.screen import Screen
 from fastdist.launch.secret import find_secret, secret_variables
 from fastdist.launch.signals import SignalPipe
@@ -59,7 +59,7 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
         screen = Screen(selector)
         where = f" on node {options.node_rank}" if options.nodes > 1 else ""
         job = Job(screen, selector, signals, guard, where)
-        selector.register(meeting.fileno(), EVENT_READ, partial(_take_news, job, meeting))
+        selector.register(meeting.fileno(), EVENT_READ, partial(_take_news, job, meeting, screen))
         job.turn_until(lambda: meeting.place is not None or job.failure is not None)
         if meeting.place is not None and job.failure is None:
             variables = secret_variables(secret, folder, os.environ)
@@ -83,9 +83,12 @@ def _open_standard_files() -> None:
     os.close(fd)
 
 
-def _take_news(job: Job, meeting: Meeting) -> None:
-    for failure in meeting.take():
-        job.stop_because(failure)
+def _take_news(job: Job, meeting: Meeting, screen: Screen) -> None:
+    for news in meeting.take():
+        if isinstance(news, Failure):
+            job.stop_because(news)
+        else:
+            screen.print(news.encode(), to_stderr=True)
 
 
 def _commands(

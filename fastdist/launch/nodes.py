@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import closing
 
 from fastdist.core.errors import FastdistError, StoreTimeoutError
 from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.store import Change, Store, TCPStore, Watch, host_store
+from fastdist.distributed.store.waiting_line import WaitingLine
 from fastdist.launch.environment import Place
+from fastdist.launch.gathering import Card, gather
 from fastdist.launch.options import LaunchOptions
 from fastdist.launch.report import Failure
 
@@ -23,6 +27,7 @@ JOIN_S = 300.0
 BEAT_S = 0.5
 LOST_S = 6.0
 _ASK_S = 5.0
+_TRY_S = 1.0
 _CLOSE_S = 2.0
 _PREFIX = "fastdist/launch/node/"
 _THREAD_NAME = "fastdist-launch-nodes"
@@ -48,13 +53,13 @@ class Meeting:
         self._read_fd, self._write_fd = os.pipe()
         os.set_blocking(self._read_fd, False)
         # Appended by the thread, taken by the main one; a deque is safe for that by itself.
-        self._news: deque[Failure] = deque()
+        self._news: deque[Failure | str] = deque()
         self._own_end: str | None = None
         self._is_hurried = False
         self._host_has_ended = False
         self._is_closing = False
         self._is_over = threading.Event()
-        self._hosts: list[str] = []
+        self._cards: list[Card] = []
         self._thread: threading.Thread | None = None
         if options.nodes == 1:
             self.place = self._place_among([options.workers_per_node])
@@ -67,8 +72,8 @@ class Meeting:
         """Readable while something has happened."""
         return self._read_fd
 
-    def take(self) -> list[Failure]:
-        """Return what has gone wrong on other nodes since the last call."""
+    def take(self) -> list[Failure | str]:
+        """Return what has gone wrong on other nodes since the last call, and lines to be shown."""
         try:
             os.read(self._read_fd, 4096)
         except BlockingIOError:
@@ -116,9 +121,9 @@ class Meeting:
             local_address=local_address,
         )
 
-    def _post(self, failure: Failure | None) -> None:
-        if failure is not None:
-            self._news.append(failure)
+    def _post(self, news: Failure | str | None) -> None:
+        if news is not None:
+            self._news.append(news)
         os.write(self._write_fd, b"!")
 
     def _serve(self) -> None:
@@ -142,33 +147,46 @@ class Meeting:
 
     def name(self, node: int) -> str:
         """Return how messages speak of a node."""
-        return f"node {node} ({self._hosts[node]})"
+        return self._cards[node].name
 
     def _join(self) -> Store:
         options = self._options
-        until = time.monotonic() + JOIN_S
-        store = self._store = self._store or self._connect(until)
-        host = options.local_address or socket.gethostname()
-        card = json.dumps({"workers": options.workers_per_node, "host": host})
-        left = max(1.0, until - time.monotonic())
-        cards = store.join("fastdist/launch", options.node_rank, card, options.nodes, left)
-        known = [json.loads(text) for text in cards]
-        self._hosts = [entry["host"] for entry in known]
-        self.place = self._place_among([entry["workers"] for entry in known])
+        with WaitingLine(f"node {options.node_rank}", JOIN_S, _Lines(self._post)) as line:
+            store = self._store = self._store or self._connect(line)
+            host = options.local_address or socket.gethostname()
+            mine = Card(options.node_rank, options.nodes, options.workers_per_node, host)
+            self._cards = gather(store, mine, line, lambda: self._is_closing)
+        self.place = self._place_among([card.workers for card in self._cards])
         self._post(None)
         return store
 
-    def _connect(self, until: float) -> Store:
+    def _connect(self, line: WaitingLine) -> Store:
         """Reach node 0's store, which may start later; in short tries, so that close is heard."""
+        options = self._options
         while True:
             try:
-                options = self._options
-                return TCPStore(
-                    options.master_address, self._port, timeout=_ASK_S, secret=self._secret
+                store = TCPStore(
+                    options.master_address, self._port, timeout=_TRY_S, secret=self._secret
                 )
             except StoreTimeoutError:
-                if self._is_closing or time.monotonic() > until:
+                if self._is_closing or line.is_over:
                     raise
+                line.tell_now_and_again(f"node 0 at {options.master_address}:{self._port}")
+            else:
+                store.set_timeout(_ASK_S)
+                return store
+
+
+class _Lines(io.StringIO):
+    """What a WaitingLine writes, handed on line by line."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        super().__init__()
+        self._show = show
+
+    def write(self, text: str) -> int:
+        self._show(text.rstrip("\n"))
+        return len(text)
 
 
 class _Roll:

@@ -29,15 +29,17 @@ def start_node(start_run: Any) -> StartNode:
     port = free_port()
     secret = secrets.token_hex(32)
 
-    def start(node: int, text: str, *, secret: str = secret) -> Any:
+    def start(
+        node: int, text: str, *, secret: str = secret, nodes: int = 2, address: str = ""
+    ) -> Any:
         return start_run(
             text,
             f"-n{2 - node}",
-            "--nnodes=2",
+            f"--nnodes={nodes}",
             f"--node-rank={node}",
             "--master-addr=127.0.0.1",
             f"--master-port={port}",
-            f"--local-addr=127.0.0.{node + 1}",
+            f"--local-addr={address or f'127.0.0.{node + 1}'}",
             environment={"FASTDIST_JOB_SECRET": secret},
         )
 
@@ -136,6 +138,59 @@ def test_a_node_without_the_right_secret_does_not_join(start_node: StartNode) ->
     assert b"refused the handshake" in second.err
     first.process.send_signal(signal.SIGINT)
     assert first.end(3.0) == 130
+
+
+def test_nodes_that_disagree_on_their_number_all_say_who_said_what(start_node: StartNode) -> None:
+    nodes = [start_node(0, _WAITING), start_node(1, _WAITING, nodes=3)]
+    assert [node.end() for node in nodes] == [1, 1]
+    told = "--nnodes must be the same on every node, got node 0 (127.0.0.1) 2, node 1 (127.0.0.2) 3"
+    for number, node in enumerate(nodes):
+        assert f"node {number} could not join the job: {told}".encode() in node.err
+
+
+@pytest.mark.parametrize("address", ["127.0.0.7", "127.0.0.2"])
+def test_a_node_rank_that_is_given_twice_ends_all_who_wait(
+    start_node: StartNode, address: str
+) -> None:
+    nodes = [
+        start_node(0, _WAITING, nodes=3),
+        start_node(1, _WAITING, nodes=3),
+        start_node(1, _WAITING, nodes=3, address=address),
+    ]
+    assert [node.end() for node in nodes] == [1, 1, 1]
+    for node in nodes:
+        assert b"--node-rank 1 was given twice, at 127.0.0." in node.err
+
+
+def test_a_node_rank_that_runs_already_is_refused_and_the_job_goes_on(
+    start_node: StartNode,
+) -> None:
+    nodes = [start_node(0, _WAITING), start_node(1, _WAITING)]
+    nodes[0].number_after("pid of 1 is")
+    nodes[1].number_after("pid of 2 is")
+    late = start_node(1, _WAITING, address="127.0.0.7")
+    assert late.end() == 1
+    assert b"--node-rank 1 was given twice, at 127.0.0.2 and at 127.0.0.7" in late.err
+    nodes[0].process.send_signal(signal.SIGINT)
+    assert nodes[0].end(3.0) == 130
+
+
+def test_a_node_that_waits_says_for_whom(start_node: StartNode) -> None:
+    first = start_node(0, _WAITING)
+    first.wait_for("fastdist: node 0 waits for node 1 of 2 (2 of 300 s)\n", of="err")
+    second = start_node(1, _WAITING)
+    first.wait_for("fastdist: node 0 goes on after ", of="err")
+    first.number_after("pid of 1 is")
+    second.number_after("pid of 2 is")
+    first.process.send_signal(signal.SIGINT)
+    assert first.end(3.0) == 130
+
+
+def test_a_node_without_a_store_says_where_it_looks(start_node: StartNode) -> None:
+    second = start_node(1, _WAITING)
+    second.wait_for("fastdist: node 1 waits for node 0 at 127.0.0.1:", of="err")
+    second.process.send_signal(signal.SIGINT)
+    assert second.end(3.0) == 130
 
 
 @pytest.mark.parametrize("node", [0, 1])

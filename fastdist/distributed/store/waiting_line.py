@@ -30,6 +30,7 @@ class WaitingLine:
             self._out is not None and self._out.isatty() and os.environ.get("TERM") != "dumb"
         )
         self._start = time.monotonic()
+        self._next_s = _FIRST_S
         self._has_told = False
 
     def __enter__(self) -> Self:
@@ -66,9 +67,20 @@ class WaitingLine:
             if not self._is_terminal:
                 pause *= 2.0
 
+    @property
+    def is_over(self) -> bool:
+        """Say whether the timeout has passed."""
+        return self.waited_s >= self._timeout_s
+
+    def tell_now_and_again(self, whom: str) -> None:
+        """Tell if it is time to: for who waits in short steps of its own."""
+        if self.waited_s >= self._next_s:
+            self._next_s = self._next_s + _FIRST_S if self._is_terminal else 2.0 * self._next_s
+            self.tell(whom)
+
     def tell(self, whom: str) -> None:
         """Say that it still lasts, unless it is over anyway."""
-        if self.waited_s >= self._timeout_s:
+        if self.is_over:
             return
         self._has_told = True
         self._write(

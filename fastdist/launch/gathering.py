@@ -1,0 +1,105 @@
+"""How the node runs of one job find each other: a card from each, and what does not fit."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Collection
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+
+from fastdist.core.errors import RendezvousError, StoreError, StoreTimeoutError
+from fastdist.distributed.store import Store
+from fastdist.distributed.store.waiting_line import WaitingLine
+
+_PLACES = "fastdist/launch/place/"
+_CARDS = "fastdist/launch/card/"
+_TOLD = "fastdist/launch/told/"
+_LOOK_S = 0.5
+_TELL_S = 1.0
+
+
+@dataclass(frozen=True)
+class Card:
+    """What one node run says of itself; `token` is new in each: two are never taken for one."""
+
+    node: int
+    nodes: int
+    workers: int
+    host: str
+    token: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    @property
+    def name(self) -> str:
+        """How messages speak of the node."""
+        return f"node {self.node} ({self.host})"
+
+
+def gather(
+    store: Store, mine: Card, line: WaitingLine, is_closing: Callable[[], bool]
+) -> list[Card]:
+    """Leave my card, and return those of all nodes, in order, when all have come.
+
+    Raises  RendezvousError, on every node, where two do not fit together; StoreTimeoutError naming
+            the nodes that did not come before the line's time is over
+    """
+    cards = {mine.token: mine}
+    text = json.dumps(asdict(mine))
+    # Only one of two can have the place; and all who still wait see both cards.
+    holder = _read(store.compare_set(f"{_PLACES}{mine.node}", b"", text))
+    store.set(_CARDS + mine.token, text)
+    cards[holder.token] = holder
+    with closing(store.watch(_CARDS)) as watch:
+        while True:
+            fault = find_fault(cards.values())
+            if fault:
+                _let_all_know(store, mine, cards)
+                raise RendezvousError(fault)
+            missing = set(range(mine.nodes)) - {card.node for card in cards.values()}
+            if not missing:
+                return sorted(cards.values(), key=lambda card: card.node)
+            if is_closing():
+                raise StoreError("the job has ended")
+            whom = _name_nodes(missing, mine.nodes)
+            if line.is_over:
+                raise StoreTimeoutError(
+                    f"{whom} did not come within {line.waited_s:.0f} s; look for what ended "
+                    "`fastdist run` there, or never started it with this --master-addr"
+                )
+            line.tell_now_and_again(whom)
+            change = watch.next(_LOOK_S)
+            if change is not None and change.value is not None:
+                card = _read(change.value)
+                cards[card.token] = card
+
+
+def find_fault(cards: Collection[Card]) -> str:
+    """Return what does not fit together, naming who said what; nothing if all does."""
+    by_number = sorted(cards, key=lambda card: (card.node, card.host))
+    if len({card.nodes for card in cards}) > 1:
+        said = ", ".join(f"{card.name} {card.nodes}" for card in by_number)
+        return f"--nnodes must be the same on every node, got {said}"
+    for one, other in pairwise(by_number):
+        if one.node == other.node:
+            return (
+                f"--node-rank {one.node} was given twice, at {one.host} and at {other.host}; give "
+                f"each node its own, from 0 to {one.nodes - 1}"
+            )
+    return ""
+
+
+def _read(text: bytes) -> Card:
+    return Card(**json.loads(text))
+
+
+def _name_nodes(nodes: Collection[int], count: int) -> str:
+    shown = ", ".join(str(node) for node in sorted(nodes))
+    return f"{'node' if len(nodes) == 1 else 'nodes'} {shown} of {count}"
+
+
+def _let_all_know(store: Store, mine: Card, cards: Collection[str]) -> None:
+    """Let the others hear of a fault before the node that serves the store ends it."""
+    with suppress(StoreError):  # who was first to know may have ended it already
+        store.set(_TOLD + mine.token, b"")
+        store.wait([_TOLD + token for token in cards], _TELL_S)

@@ -1,0 +1,52 @@
+"""Cards of node runs: what fits together, and who is missing when the time is over."""
+
+from __future__ import annotations
+
+import io
+import threading
+
+import pytest
+
+from fastdist.core.errors import RendezvousError, StoreTimeoutError
+from fastdist.distributed.store import HashStore
+from fastdist.distributed.store.waiting_line import WaitingLine
+from fastdist.launch.gathering import Card, find_fault, gather
+
+
+def _gather(store: HashStore, card: Card, timeout_s: float = 10.0) -> list[Card]:
+    line = WaitingLine(f"node {card.node}", timeout_s, io.StringIO())
+    return gather(store, card, line, lambda: False)
+
+
+def test_cards_that_fit_have_no_fault() -> None:
+    assert find_fault([Card(1, 3, 2, "b"), Card(0, 3, 1, "a")]) == ""
+
+
+def test_all_nodes_get_all_cards_in_order() -> None:
+    cards = [Card(node, 3, node + 1, f"10.0.0.{node}") for node in range(3)]
+    found: dict[int, list[Card]] = {}
+    with HashStore() as store:
+
+        def take_part(card: Card) -> None:
+            found[card.node] = _gather(store, card)
+
+        threads = [threading.Thread(target=take_part, args=(card,)) for card in reversed(cards)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20.0)
+    assert found == dict.fromkeys(range(3), cards)
+
+
+def test_who_does_not_come_is_named_with_the_time() -> None:
+    told = r"^nodes 1, 2 of 3 did not come within 1 s; look for what ended `fastdist run` there"
+    with HashStore() as store, pytest.raises(StoreTimeoutError, match=told):
+        _gather(store, Card(0, 3, 1, "a"), timeout_s=0.6)
+
+
+def test_the_second_of_two_is_refused_whenever_it_comes() -> None:
+    with HashStore() as store:
+        assert len(_gather(store, Card(0, 1, 1, "a"))) == 1
+        told = "^--node-rank 0 was given twice, at a and at b; give each node its own, from 0 to 0"
+        with pytest.raises(RendezvousError, match=told):
+            _gather(store, Card(0, 1, 1, "b"))
