@@ -271,14 +271,16 @@ def test_an_arena_is_closed_while_a_block_is_filled(
 
 def test_what_is_borrowed_outlives_the_arena(both: Both) -> None:
     came = both.send(numbers())
+    on_its_way = both.lend(numbers().data.cast("B"))
     both.send(numbers(1 << 18))
     both.arena.close()
     both.arena.close()
     np.testing.assert_array_equal(came, numbers())
+    assert bytes(borrow(on_its_way, came.nbytes)) == numbers().tobytes()
     assert both.arena.lend(bytes(1 << 16), PEER, 1) is None
     both.arena.end(1)
     assert both.arena.end_all(PEER, is_gone=False)
-    assert both.arena.usage()[1] == came.nbytes
+    assert both.arena.usage()[1] == 2 * came.nbytes
     both.run_later()
 
 

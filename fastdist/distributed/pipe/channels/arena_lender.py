@@ -11,7 +11,7 @@ from ..message_layout import Buffer
 from .arena_owner import Arena
 
 # Smaller buffers are cheaper in the message: see the figures in arena.py.
-LEAST_BYTES: Final = 128 << 10
+LEAST_BYTES: Final = 192 << 10
 
 
 class State(Enum):

@@ -201,8 +201,7 @@ class Arena:
             mapping = self._mapping
             if mapping is None:
                 return
-            for slot in list(self._blocks):
-                self._revoke(slot)
+            # What was not taken yet may be the last answer, on its way: it is not taken back.
             self._collect()
             unused = self._free.all()
             self._mapping = None
