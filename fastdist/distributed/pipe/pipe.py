@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterable
@@ -31,14 +32,14 @@ class PendingCall(Protocol):
 class OwnLane:
     """A lane that one blocking caller has to itself."""
 
-    __slots__ = ("greeting", "hello", "lane", "serial")
+    __slots__ = ("greet", "greeting", "lane", "serial")
 
-    def __init__(self, lane: Lane, hello: list[Buffer]) -> None:
+    def __init__(self, lane: Lane, greet: Callable[[], list[Buffer]]) -> None:
         self.lane = lane
-        # What must be the first message on every connection of the lane.
-        self.hello = hello
+        # Makes what must be the first message on every connection of the lane.
+        self.greet = greet
         # What must go before the first call; None once it has.
-        self.greeting: list[Buffer] | None = hello
+        self.greeting: list[Buffer] | None = greet()
         # Of the last question what became of a call.
         self.serial = 0
 
@@ -99,7 +100,9 @@ class Pipe:
             # Never that of another lane that may still be there.
             number = next(self._lane_numbers) % MAX_LANE_NUMBER + 1
         try:
-            return OwnLane(self._connect(self._closed, number), self._greet(number))
+            return OwnLane(
+                self._connect(self._closed, number), functools.partial(self._greet, number)
+            )
         except BaseException:
             with self._lock:
                 self._num_own_lanes -= 1

@@ -30,13 +30,19 @@ class Callers:
             for route in [route for route in self.by_route if not knows(route)]:
                 del self.by_route[route]
 
-    def greeted(self, record: Record, number: int, route: bytes) -> None:
-        """Take note of a connection, the first or a later one of a caller's lane."""
+    def greeted(self, record: Record, number: int, route: bytes, count: int = 0) -> None:
+        """Take note of a connection, the first or a later one of a caller's lane.
+
+        The greetings of a caller count up; what was said before a later one is not listened to.
+        """
         key = (record.rank, number)
         with self._lock:
             lane = self._by_number.get(key)
             if lane is None or lane.record != record:
                 lane = self._by_number[key] = CallerLane(record, number)
+            if count < lane.last_greeting:
+                return
+            lane.last_greeting = count
             # What is left of the lane's earlier connection is not read any more.
             self.by_route.pop(lane.route, None)
             lane.route = route

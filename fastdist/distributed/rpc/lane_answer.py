@@ -51,5 +51,5 @@ def receive_answer(call: Call, own: OwnLane, deadline: float | None) -> tuple[Me
 def _ask(call: Call, own: OwnLane) -> None:
     own.serial += 1
     # What cannot leave now would be asked for nothing: the connection has broken again.
-    if own.lane.try_send(own.hello):
+    if own.lane.try_send(own.greet()):
         own.lane.try_send(ask_about(own.serial, [call.message_id]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import time
@@ -96,6 +97,7 @@ class Peer:
         self._pidfd: int | None = None
         self._connection_fd = -1
         self._shared: SharedLane | None = None
+        self._greetings = itertools.count(1)
         # Of the last question what became of calls, and the latest call it spoke of.
         self.serial = 0
         self._asked_up_to = -1
@@ -162,7 +164,8 @@ class Peer:
             incarnation=self._me.incarnation,
             lane=number,
             # Whom we mean: a restarted worker must not take calls that were for its earlier life.
-            metadata={"to": f"{self.record.incarnation:x}"},
+            # And when: an earlier connection may be read later than the one that replaced it.
+            metadata={"to": f"{self.record.incarnation:x}", "greeting": next(self._greetings)},
         ).encode()
 
     def _attend(self) -> None:

@@ -46,9 +46,11 @@ class CallerLane:
         "_answers",
         "_bytes",
         "_forgotten_up_to",
+        "_latest",
         "_lock",
         "_max_answers",
         "_running",
+        "last_greeting",
         "number",
         "rank",
         "record",
@@ -60,6 +62,7 @@ class CallerLane:
         self.rank = record.rank
         self.number = number
         self.route = b""
+        self.last_greeting = 0
         self._max_answers = 1 if number else MAX_ANSWERS
         # Guards all below it. An id is in _answers before it leaves _running, so that the leader
         # may look for it without the lock.
@@ -69,17 +72,23 @@ class CallerLane:
         self._answers: dict[int, Sequence[Buffer] | None] = {}
         self._bytes = 0
         self._forgotten_up_to = -1
+        self._latest = -1
 
     def came(self, call_id: int, request: Request) -> bool:
         """Take note of a request; False if it came before."""
         if call_id in self._running or call_id in self._answers:
             return False
         self._running[call_id] = request
+        self._latest = call_id
         return True
 
     def answered(self, call_id: int, frames: Sequence[Buffer], size_bytes: int) -> bytes:
         """Keep the answer to a call, and return the route by which it must leave now."""
         with self._lock:
+            if self.number and call_id != self._latest:
+                # Its caller has given it up, and waits for the answer to a later call.
+                self._running.pop(call_id, None)
+                return self.route
             if len(frames) == 1 and size_bytes <= MAX_BYTES:
                 self._answers[call_id] = frames
                 self._bytes += size_bytes

@@ -213,7 +213,8 @@ class Server:
             self._listener.reply(received.route, refusal.encode())
             return
         self._callers.drop_routes(self._listener.knows)
-        self._callers.greeted(record, message.lane, received.route)
+        count = int((message.metadata or {}).get("greeting", 0))  # type: ignore[arg-type]
+        self._callers.greeted(record, message.lane, received.route, count)
 
     def _flush(self) -> None:
         with self._outbox_lock:

@@ -60,6 +60,15 @@ def test_the_next_answer_on_a_lane_of_ones_own_ends_the_care_for_the_last() -> N
     assert lane.look_for([2]).answers == [(b"two",)]
 
 
+def test_a_late_answer_that_nobody_waits_for_does_not_drive_out_the_one_to_a_later_call() -> None:
+    lane = make_lane(OWN)
+    lane.came(1, request())
+    answer(lane, 2, b"two")
+    lane.answered(1, [b"one"], 3)
+    assert lane.look_for([2]).answers == [(b"two",)]
+    assert lane.running(1) is None
+
+
 def test_answers_are_kept_up_to_a_count_and_the_forgotten_are_not_taken_for_new() -> None:
     lane = make_lane()
     for call_id in range(MAX_ANSWERS + 5):

@@ -45,7 +45,7 @@ class Scenario:
         self.world = self.group.world
         self.ops: list[Op] = []
         self.runs: dict[int, list[str]] = defaultdict(list)
-        self.blocking = 0
+        self.is_blocking = False
         rng = self.world.rng
         start = self.world.now
         if quiet:
@@ -76,7 +76,7 @@ class Scenario:
         function = rng.choice((call, call, call_that_answers_later, call_back))
         if rng.random() < 0.07:
             function = call_that_raises
-        if rng.random() < 0.4 and not self.blocking:
+        if rng.random() < 0.4:
             self.world.soon(worker, self.block_on, op, function, seconds)
         else:
             self.world.soon(worker, self.start, op, function, seconds)
@@ -92,9 +92,13 @@ class Scenario:
             future.add_done_callback(lambda done: self.end(op, done.exception()))
 
     def block_on(self, op: Op, function: Any, seconds: float) -> None:
+        if self.is_blocking:
+            # It would return before the one that it waits inside of.
+            self.start(op, function, seconds)
+            return
         agent = op.worker.agent
         info = agent.get_worker_info(op.to)
-        self.blocking += 1
+        self.is_blocking = True
         try:
             agent.call(info, function, (op.key, seconds), {}, op.timeout_s)
         except Crashed:
@@ -104,7 +108,7 @@ class Scenario:
         else:
             self.end(op, None)
         finally:
-            self.blocking -= 1
+            self.is_blocking = False
 
     def end(self, op: Op, error: BaseException | None) -> None:
         op.ended.append((self.world.now, error))

@@ -1,0 +1,48 @@
+"""Which connection a caller's lane has, when several are read in an order that nobody promised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastdist.distributed.rpc.callers import Callers
+
+
+class Record:
+    rank = 1
+
+
+RECORD: Any = Record()
+
+
+def test_a_later_connection_takes_the_place_of_the_earlier_one() -> None:
+    callers = Callers()
+    callers.greeted(RECORD, 0, b"first", 1)
+    lane = callers.by_route[b"first"]
+    callers.greeted(RECORD, 0, b"second", 2)
+    assert callers.by_route == {b"second": lane}
+    assert lane.route == b"second"
+
+
+def test_an_earlier_connection_that_is_read_later_is_not_listened_to() -> None:
+    callers = Callers()
+    callers.greeted(RECORD, 0, b"second", 2)
+    callers.greeted(RECORD, 0, b"first", 1)
+    assert list(callers.by_route) == [b"second"]
+    assert callers.by_route[b"second"].route == b"second"
+
+
+def test_lanes_of_a_caller_have_connections_of_their_own() -> None:
+    callers = Callers()
+    callers.greeted(RECORD, 0, b"shared", 2)
+    callers.greeted(RECORD, 3, b"own", 1)
+    assert set(callers.by_route) == {b"shared", b"own"}
+
+
+def test_forget_drops_all_of_a_rank_and_drop_routes_what_has_ended() -> None:
+    callers = Callers()
+    callers.greeted(RECORD, 0, b"shared", 1)
+    callers.greeted(RECORD, 3, b"own", 2)
+    callers.drop_routes(lambda route: route == b"own")
+    assert list(callers.by_route) == [b"own"]
+    callers.forget(1)
+    assert not callers.by_route
