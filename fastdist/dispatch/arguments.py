@@ -154,6 +154,7 @@ _BY_NAME = {
     "indices": ("Tensors", "None"),
     "normalized_shape": ("Shape",),
     "out": ("Tensor", "tuple", "None"),
+    "pad": ("Shape",),
     "repeats": ("Sizes", "Tensor"),
     "shape": ("Sizes",),
     "shifts": ("Sizes",),

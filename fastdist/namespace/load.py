@@ -34,6 +34,7 @@ from ..ops import (
     normalization,
     norms,
     ordering,
+    padding,
     products,
     random,
     rearranging,
@@ -63,7 +64,7 @@ CATALOGUE = (
     *(activation, arithmetic, basic_index, bitwise, casting, comparison, copying, counting),
     *(creation, einsum),
     *(embedding, extrema, extremes, indexing, joining, likelihood, losses, matmul, movement),
-    *(normalization, norms, ordering, products, random, rearranging, reductions, rounding),
+    *(normalization, norms, ordering, padding, products, random, rearranging, reductions, rounding),
     *(selection, shorthand, softmax, subscript, transcendental, variants, tensor_methods),
 )
 

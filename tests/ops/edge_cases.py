@@ -233,6 +233,7 @@ REFUSED_SCALAR: dict[str, Refused] = {
     "linear": lambda x: F.linear(x, x),
     "layer_norm": lambda x: F.layer_norm(x, ()),
     "diff": lambda x: x.diff(),
+    "pad": lambda x: F.pad(x, (1, 1)),
 }
 # Of the samples of the table, by place in it, those whose call names an axis.
 NAMES_AN_AXIS = {

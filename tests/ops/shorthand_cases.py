@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import fastdist as fd
-from tests.ops.cases import case, ints, plain
+from tests.ops.cases import F, case, ints, plain
 
 NAN = np.array([[1.0, np.nan, 2.0], [3.0, 2.0, np.nan]])
 
@@ -46,6 +46,29 @@ CASES = {
     ],
     "dstack": [
         case(lambda x, y: fd.dstack([x, y]), lambda x, y: np.dstack([x, y]), (2, 3), (2, 3))
+    ],
+    "pad": [
+        case(lambda x: F.pad(x, (1, 2)), lambda x: np.pad(x, ((0, 0), (1, 2))), (2, 3)),
+        case(
+            lambda x: F.pad(x, (1, 0, 0, 1), value=2.0),
+            lambda x: np.pad(x, ((0, 1), (1, 0)), constant_values=2.0),
+            (2, 3),
+        ),
+        case(
+            lambda x: F.pad(x, (2, 1), "reflect"),
+            lambda x: np.pad(x, ((0, 0), (2, 1)), "reflect"),
+            (2, 3),
+        ),
+        case(
+            lambda x: F.pad(x, (2, 1, 1, 0), "replicate"),
+            lambda x: np.pad(x, ((0, 0), (1, 0), (2, 1)), "edge"),
+            (1, 2, 3),
+        ),
+        case(
+            lambda x: F.pad(x, (1, 2), "circular"),
+            lambda x: np.pad(x, ((0, 0), (1, 2)), "wrap"),
+            (2, 3),
+        ),
     ],
     "column_stack": [
         case(
