@@ -83,8 +83,11 @@ def test_time_calls_and_bytes_of_each_worker_are_told(done: Done, worker: str) -
         float(text.replace(",", "")) for text in found.groups()
     )
     assert forward > 0.0 and backward > 0.0 and (optimiser > 0.0) == (worker != "trainer")
-    # A step needs two forward calls, two gradients each way and two steps; its tensors are 16 KB.
-    assert min(calls, answers) >= 1080
+    # For a step the trainer makes two forward calls, sends two gradients and asks for two steps,
+    # half of them at each worker. Gradients may come back as calls or in answers.
+    most = calls if worker == "trainer" else answers
+    assert most >= (6 if worker == "trainer" else 3) * 1080
+    # Its tensors are 16 KB.
     assert min(sent, received) > 10.0
 
 
