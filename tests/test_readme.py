@@ -65,6 +65,15 @@ def test_the_two_processes_differentiate_as_shown(tmp_path: Path) -> None:
     assert "tensor([4., 5., 6.]) tensor([1., 2., 3.])" in done.stdout
 
 
+def test_the_variables_of_launchers_are_those_that_are_read() -> None:
+    code = (ROOT / "fastdist" / "distributed" / "store" / "environment.py").read_text()
+    code += (ROOT / "fastdist" / "distributed" / "rendezvous.py").read_text()
+    table = README.split("Workers that something else starts", 1)[1].split("## Why", 1)[0]
+    names = set(re.findall(r"`([A-Z][A-Z_]+)`", table))
+    assert {"RANK", "SLURM_PROCID", "FASTDIST_ADDRESS"} <= names
+    assert {name for name in names if f'"{name}"' not in code} == set()
+
+
 def test_links_lead_somewhere() -> None:
     pages = [README, (ROOT / "CONTRIBUTING.md").read_text(), (ROOT / "SECURITY.md").read_text()]
     links = {link for page in pages for link in re.findall(r"\]\(([^)#]+)\)", page)}
