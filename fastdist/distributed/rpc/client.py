@@ -193,8 +193,7 @@ class Client:
             call = peer.pipe.pending(call_id)
             if isinstance(call, Call) and call.frames:
                 peer.pipe.notify(list(call.frames))
-            elif call is not None:
-                peer.pipe.take_pending(call_id)
+            elif call is not None and peer.pipe.take_pending(call_id) is not None:
                 call.fail(lost_error(call, may_have_run=False))  # type: ignore[arg-type]
         for call_id in gone:
             call = peer.pipe.take_pending(call_id)

@@ -3,50 +3,89 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from fastdist.core.errors import RpcError
+from fastdist.core.errors import RpcError, RpcTimeoutError
 from fastdist.core.future import Future
+from fastdist.distributed.pipe.pipe import Pipe
 from fastdist.distributed.rpc.outgoing import Call, whole_ms
 
-
-def call_under_way() -> tuple[Call, list[bool]]:
-    """Return a call of which nothing is known but how it ends, and the ends that were told."""
-    call, ends = object.__new__(Call), list[bool]()
-    call.token, call.future = [True], Future()
-    call.finish = lambda _, received_bytes, failed: ends.append(failed)
-    return call, ends
+End = Callable[[Pipe], bool]
 
 
-@pytest.mark.seed("T13")
-def test_of_an_answer_and_a_timeout_the_first_counts_and_is_told_alone() -> None:
-    call, ends = call_under_way()
-    assert call.end("answer", None) and not call.end(None, RpcError("too late"))
-    assert call.future.value() == "answer" and ends == [False]
-    call, ends = call_under_way()
-    call.fail(RpcError("gone"))
-    assert not call.end("too late", None) and ends == [True]
-    with pytest.raises(RpcError, match="gone"):
-        call.future.value()
+def call_under_way(pipe: Pipe, ends: list[bool]) -> Call:
+    """Return a call that waits at a pipe, of which nothing is known but how it ends."""
+    call: Any = object.__new__(Call)
+    call.await_in_future(Future(), lambda _, received_bytes, failed: ends.append(failed))
+    pipe.add_pending(5, call)
+    return call  # type: ignore[no-any-return]
+
+
+def answer(pipe: Pipe) -> bool:
+    call: Any = pipe.take_pending(5)
+    if call is not None:
+        call.end("answer", None)
+    return call is not None
+
+
+def expire(pipe: Pipe) -> bool:
+    call: Any = pipe.take_pending(5)
+    if call is not None:
+        call.end(None, RpcTimeoutError("too long"))
+    return call is not None
+
+
+def break_off(pipe: Pipe) -> bool:
+    return pipe.break_off(RpcError("gone")) > 0
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    nobody: Any = None
+    pipe = Pipe(nobody, nobody, nobody)
+    yield pipe
+    pipe.break_off(RpcError("the end"))
+    pipe.close()
+
+
+@pytest.mark.seed("T13", "T15")
+@pytest.mark.parametrize("first", [answer, expire, break_off])
+@pytest.mark.parametrize("later", [answer, expire, break_off])
+def test_the_first_end_of_a_call_counts_and_is_told_alone(
+    pipe: Pipe, first: End, later: End
+) -> None:
+    ends = list[bool]()
+    call = call_under_way(pipe, ends)
+    assert first(pipe) and not later(pipe)
+    assert ends == [first is not answer] and pipe.num_pending() == 0
+    error = call.future.exception()
+    kinds = {answer: type(None), expire: RpcTimeoutError, break_off: RpcError}
+    assert type(error) is kinds[first]
 
 
 @pytest.mark.seed("T13")
 def test_threads_that_end_a_call_at_once_end_it_once() -> None:
+    nobody: Any = None
     for _ in range(50):
-        (call, ends), together, won = call_under_way(), threading.Barrier(4), list[bool]()
+        pipe, ends, won = Pipe(nobody, nobody, nobody), list[bool](), list[bool]()
+        call_under_way(pipe, ends)
+        together = threading.Barrier(3)
 
-        def race(call: Any = call, together: Any = together, won: Any = won) -> None:
+        def race(end: End, pipe: Pipe = pipe, won: Any = won, together: Any = together) -> None:
             together.wait(10)
-            won.append(call.end(1, None))
+            won.append(end(pipe))
 
-        threads = [threading.Thread(target=race) for _ in range(4)]
+        threads = [threading.Thread(target=race, args=(end,)) for end in (answer, expire, answer)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(10)
-        assert sorted(won) == [False, False, False, True] and ends == [False]
+        assert sorted(won) == [False, False, True] and len(ends) == 1
+        pipe.break_off(RpcError("the end"))
+        pipe.close()
 
 
 @pytest.mark.seed("T20")
