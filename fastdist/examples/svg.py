@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from xml.sax.saxutils import escape, quoteattr
+from html import escape
 
 # Chosen to differ in lightness as well as in hue (Okabe and Ito), on white and on near black.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a8b0b9", "#cc79a7", "#e69f00")
@@ -94,7 +94,7 @@ class Canvas:
         width, height = self.width, self.height
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-            f'viewBox="0 0 {width} {height}" role="img" aria-label={quoteattr(self._title)}>'
+            f'viewBox="0 0 {width} {height}" role="img" aria-label="{escape(self._title)}">'
         )
         return "\n".join([head, f"<style>{_STYLE}</style>", *self._shapes, "</svg>", ""])
 

@@ -95,7 +95,8 @@ def test_memory_is_small_and_does_not_grow(done: Done) -> None:
     found = re.search(r"memory +(.*) MB; since step 200 (.*)\n", done.output)
     assert found is not None
     assert len(found[1].split(", ")) == len(found[2].split(", ")) == 3
-    assert max(int(size) for size in found[1].split(", ")) < 220
+    # No Numba kernel is compiled: 60 MB are promised until then, 220 afterwards.
+    assert max(int(size) for size in found[1].split(", ")) < 60
     assert max(float(growth) for growth in found[2].split(", ")) <= 2.0
 
 
