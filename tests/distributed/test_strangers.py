@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import ssl
 import struct
@@ -181,6 +182,42 @@ def test_nine_hundred_that_say_nothing_are_served_beside_and_hung_up_on(
     deadline = time.monotonic() + 10
     while worker.run(state)[3] > before + 5:
         assert time.monotonic() < deadline
+    job.assert_well()
+
+
+def leave_descriptors(count: int | None) -> None:
+    """Let this worker open that many descriptors more, or as many as it may."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    soft = hard if count is None else len(os.listdir("/proc/self/fd")) + count
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * resource.getpagesize()
+
+
+def test_strangers_that_use_up_all_descriptors_hold_up_those_alone_who_come_anew(job: Job) -> None:
+    worker = job.group[1]
+    job.assert_well()
+    before, port = worker.run(resident_bytes), job.port("worker")
+    worker.run(leave_descriptors, 15)
+    strangers = []
+    for _ in range(30):
+        strangers.append(socket.socket())
+        strangers[-1].setblocking(False)
+        strangers[-1].connect_ex(("127.0.0.1", port))
+    for _ in range(3):
+        assert [job.group[0].run(ask, "w1"), worker.run(ask, "w0")] == ["w1", "w0"]
+    # Until HANDSHAKE_IVL has passed for all, libzmq tries to accept as fast as it can, in vain.
+    for stranger in strangers:
+        stranger.settimeout(20)
+        while stranger.recv(4096):
+            pass
+        stranger.close()
+    worker.run(leave_descriptors, None)
+    assert worker.run(resident_bytes) - before < 30 << 20
+    assert heard_as(job, rank=1)[1] == 0x291  # somebody new gets in
     job.assert_well()
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
+import resource
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -96,7 +98,16 @@ def open_socket(kind: int, name: str) -> Socket:
         if _context is None:
             _context = zmq.Context()
             _context.set(zmq.MAX_SOCKETS, MAX_SOCKETS)
-        socket = Socket(_context, kind)
+        try:
+            socket = Socket(_context, kind)
+        except zmq.ZMQError as error:
+            if error.errno != errno.EMFILE:
+                raise
+            raise FastdistError(
+                f"no descriptor is left for a socket ({name}): this process may have "
+                f"{resource.getrlimit(resource.RLIMIT_NOFILE)[0]}, and {len(_open_sockets)} "
+                "sockets are open; raise the limit (ulimit -n), or look who connects to its ports"
+            ) from error
         socket.number = next(_numbers)
         socket.name = name
         _open_sockets[socket.number] = socket

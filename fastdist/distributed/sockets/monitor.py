@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import zmq
 
 from .context import Socket, open_socket, unique_name
@@ -54,22 +56,27 @@ _KINDS = {
     int(zmq.EVENT_HANDSHAKE_FAILED_AUTH): REFUSED,
     int(zmq.EVENT_MONITOR_STOPPED): MONITOR_STOPPED,
 }
-_EVENTS = sum(event for event in _KINDS if event != int(zmq.EVENT_MONITOR_STOPPED))
+_ALL = frozenset(_KINDS.values()) - {MONITOR_STOPPED}
 
 
 class SocketMonitor:
     """The events of one socket. It ends when the socket closes, or before by close.
 
     Thread  made by the thread that owns the socket; read by one thread, which may be another
-    Note    unread events are kept in memory without bound, so somebody must read them. With
-            `reader_closes`, the monitor does not close with its socket: its reader, who may be in
-            the middle of a read then, calls let_go once the socket has closed.
+    Note    unread events are kept in memory without bound, so somebody must read them
     """
 
-    def __init__(self, socket: Socket, *, reader_closes: bool = False) -> None:
+    def __init__(
+        self, socket: Socket, kinds: Collection[str] = _ALL, *, reader_closes: bool = False
+    ) -> None:
+        """Watch socket for events of these kinds.
+
+        Note    with reader_closes, the monitor does not close with its socket: its reader, who may
+                be in the middle of a read then, calls let_go once the socket has closed
+        """
         address = f"inproc://{unique_name('fastdist-monitor')}"
         self._monitored = socket
-        socket.monitor(address, _EVENTS)
+        socket.monitor(address, sum(event for event, kind in _KINDS.items() if kind in kinds))
         socket.is_monitored = True
         self.socket = open_socket(zmq.PAIR, f"monitor of {socket.name}")
         # With a high-water mark libzmq's I/O thread would block on a monitor that nobody reads.

@@ -15,6 +15,7 @@ from . import authenticator
 from .certificates import CertificateFolder
 from .connections import MAX_CONNECTIONS, Connections
 from .context import Socket
+from .events import ACCEPTED, DISCONNECTED
 from .monitor import SocketMonitor
 from .secret import JobSecret
 
@@ -78,8 +79,9 @@ class _Keyed(ABC):
         events = None
         if self._max_connections and socket.connections is None:
             socket.connections = Connections(self._max_connections)
-            # Before the bind, or its first events are lost.
-            events = SocketMonitor(socket, reader_closes=True)
+            # Before the bind, or its first events are lost. Nothing but these: where strangers use
+            # up all descriptors, libzmq tells of accepts that failed as fast as it can.
+            events = SocketMonitor(socket, (ACCEPTED, DISCONNECTED), reader_closes=True)
         domain = authenticator.admit(self._admits, socket.connections, events)
         socket.when_closed(lambda: authenticator.dismiss(domain))
         socket.set(zmq.CURVE_SERVER, 1)

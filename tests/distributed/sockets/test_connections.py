@@ -244,6 +244,36 @@ def test_the_tenth_connection_waits_until_one_of_nine_ends(router: Socket) -> No
     wait_until_held(router, 1, 0)
 
 
+def test_who_is_admitted_and_says_nothing_makes_room_for_who_speaks(router: Socket) -> None:
+    assert router.connections is not None
+    router.connections._speaks_within_s = 0.3
+    silent = [lane_of(1, router) for _ in range(MAX_CONNECTIONS)]
+    for _, events in silent:
+        kinds_until(events, monitor.HANDSHAKE_SUCCEEDED)
+    lane, events = lane_of(1, router)
+    kinds_until(events, monitor.HANDSHAKE_FAILED)
+    speak(lane, events, router)
+    for _, silent_events in silent:
+        kinds_until(silent_events, monitor.DISCONNECTED)
+    for one in (lane, *(lane for lane, _ in silent)):
+        one.close()
+
+
+def test_only_what_is_counted_is_listened_for(router: Socket) -> None:
+    # libzmq tells of accepts that fail for want of descriptors as fast as it can.
+    from fastdist.distributed.sockets import authenticator
+
+    (door,) = authenticator._doors.values()
+    assert door.events is not None
+    lane, events = lane_of(1, router)
+    speak(lane, events, router)
+    kinds = set()
+    while (event := door.events.try_receive()) is not None:
+        kinds.add(event.kind)
+    assert kinds <= {monitor.ACCEPTED, monitor.DISCONNECTED}
+    lane.close()
+
+
 def test_a_member_that_comes_and_goes_is_never_locked_out(router: Socket) -> None:
     for _ in range(3 * MAX_CONNECTIONS):
         lane, events = lane_of(1, router)
