@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..core.errors import GraphError
 from ..engine import backward as engine
 from ..ops.creation import zeros_like
+from ..ops.joining import stack
 from ..tensor.tensor import Tensor
 
 Tensors = Tensor | Sequence[Tensor]
@@ -40,11 +41,14 @@ def grad(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor, ...]:
     """Return the gradients of outputs with respect to inputs, leaving every `.grad` alone.
 
-    Note    an unused input gives None with allow_unused, zeros with materialize_grads
+    Note    an unused input gives None with allow_unused, zeros with materialize_grads;
+            is_grads_batched takes grad_outputs with a first axis more, and gives gradients with
+            one, made by one pass after another
     Raises  RuntimeError for an input that does not require grad, or that (unless allowed) nothing
             depends on
     """
@@ -56,18 +60,42 @@ def grad(
     roots, wanted = _many(outputs), _many(inputs)
     if not wanted:
         raise ValueError("grad requires non-empty inputs.")
-    found = engine.grad(
-        roots,
-        wanted,
-        _gradients(grad_outputs, len(roots)),
-        retain_graph,
-        create_graph,
-        bool(allow_unused) or materialize_grads,
-    )
+    gradients = _gradients(grad_outputs, len(roots))
+    allow = bool(allow_unused) or materialize_grads
+    if is_grads_batched:
+        found = _batched(roots, wanted, gradients, retain_graph, create_graph, allow)
+    else:
+        found = engine.grad(roots, wanted, gradients, retain_graph, create_graph, allow)
     if materialize_grads:
         found = tuple([zeros_like(x) if g is None else g for g, x in zip(found, wanted)])
     # With allow_unused some may be None; PyTorch types them as Tensors all the same.
     return found  # type: ignore[return-value]
+
+
+def _batched(
+    roots: tuple[Tensor, ...],
+    wanted: tuple[Tensor, ...],
+    gradients: tuple[Tensor | None, ...],
+    retain_graph: bool | None,
+    create_graph: bool,
+    allow_unused: bool,
+) -> tuple[Tensor | None, ...]:
+    """Return gradients for each entry of the gradients' first axis, along a first axis."""
+    given = [g for g in gradients if g is not None]
+    if len(given) < len(gradients) or len({len(g) for g in given}) != 1:
+        raise GraphError(
+            "is_grads_batched=True needs a gradient for every output, all with a first axis of "
+            f"one length; got {[None if g is None else tuple(g.shape) for g in gradients]}"
+        )
+    count = len(given[0])
+    keep = create_graph if retain_graph is None else retain_graph
+    passes = []
+    for i in range(count):
+        retained = keep or i < count - 1
+        at = tuple([g[i] for g in given])
+        passes.append(engine.grad(roots, wanted, at, retained, create_graph, allow_unused))
+    columns = zip(*passes, strict=True)
+    return tuple([None if any(g is None for g in column) else stack(column) for column in columns])
 
 
 def _many(tensors: Tensors) -> tuple[Tensor, ...]:

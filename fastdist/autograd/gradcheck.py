@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.dtypes import float64
 from ..graph.modes import no_grad
+from ..ops.joining import stack
 from ..tensor.tensor import Tensor, from_array
 from .differentiate import grad
 from .forward_ad import dual_level, make_dual, unpack_dual
@@ -49,16 +50,26 @@ def gradcheck(
     nondet_tol: float = 0.0,
     check_undefined_grad: bool = True,
     check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
     check_forward_ad: bool = False,
     check_backward_ad: bool = True,
     fast_mode: bool = False,
 ) -> bool:
     """Compare func's derivatives with central differences; True if they agree.
 
-    Note    in fast mode one random product v^T J u is compared instead of all of J
+    Note    in fast mode one random product v^T J u is compared instead of all of J; batches are
+            made by one pass after another, so check_batched_grad and check_batched_forward_grad
+            hold that several passes through one graph, or level, give what single ones give
     Raises  GradcheckError (a RuntimeError) where they do not, unless raise_exception is False;
             ValueError if no input requires grad
     """
+    if check_batched_grad and not check_backward_ad:
+        raise ValueError("Setting check_batched_grad=True requires check_backward_ad to be True")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise ValueError(
+            "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
+        )
     check = _Check(eps, atol, rtol, nondet_tol, fast_mode)
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     try:
@@ -69,8 +80,12 @@ def gradcheck(
                 _check_dtypes(func, given)
             if check_undefined_grad:
                 _check_undefined(func, given)
+            if check_batched_grad:
+                _check_batched(check, func, given)
         if check_forward_ad:
             _check_forward(check, func, given)
+            if check_batched_forward_grad:
+                _check_batched_forward(check, func, given)
     except GradcheckError:
         if raise_exception:
             raise
@@ -91,6 +106,7 @@ def gradgradcheck(
     nondet_tol: float = 0.0,
     check_undefined_grad: bool = True,
     check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
     check_fwd_over_rev: bool = False,
     check_rev_over_rev: bool = True,
     fast_mode: bool = False,
@@ -132,6 +148,7 @@ def gradgradcheck(
         nondet_tol=nondet_tol,
         check_undefined_grad=check_undefined_grad,
         check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
         check_forward_ad=check_fwd_over_rev,
         check_backward_ad=check_rev_over_rev,
         fast_mode=fast_mode,
@@ -334,3 +351,31 @@ def _tangents(func: Callable[..., Any], given: Sequence[Any], k: int, u: Array) 
             return [
                 np.zeros(tuple(y.shape)) if t is None else t.detach().to_numpy() for y, t in pairs
             ]
+
+
+def _check_batched(check: _Check, func: Callable[..., Any], given: Sequence[Any]) -> None:
+    """Hold a batch of passes through one graph against passes through graphs of their own."""
+    inputs = [x for x in given if _wanted(x)]
+    for i, y in enumerate(_outputs(func, given)):
+        if not y.requires_grad:
+            continue
+        vs = [_random_like(y, False).detach() * scale for scale in (1.0, -2.0)]
+        batch = grad(y, inputs, stack(vs), True, allow_unused=True, is_grads_batched=True)
+        for n, v in enumerate(vs):
+            single = grad(_outputs(func, given)[i], inputs, v, allow_unused=True)
+            for both, alone in zip(batch, single):
+                found = None if both is None else both[n]
+                check.require_close(_values(found), _values(alone), f"batched grad of output {i}")
+
+
+def _check_batched_forward(check: _Check, func: Callable[..., Any], given: Sequence[Any]) -> None:
+    """Hold tangents made in one level against those of levels of their own."""
+    for k, x in enumerate(given):
+        if not _wanted(x):
+            continue
+        us = [_random_like(x, False).to_numpy() * scale for scale in (1.0, -2.0)]
+        with dual_level():
+            batch = [_tangents(func, given, k, u) for u in us]
+        for u, several in zip(us, batch):
+            for found, alone in zip(several, _tangents(func, given, k, u)):
+                check.require_close(found, alone, f"batched forward grad by input {k}")

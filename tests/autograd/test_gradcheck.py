@@ -88,3 +88,55 @@ def test_backward_that_differs_from_run_to_run_is_found() -> None:
 
     with pytest.raises(RuntimeError, match=r"^Backward is not reentrant"):
         gradcheck(Unsteady.apply, inputs()[0])
+
+
+def test_batches_of_gradients_are_made_one_after_another() -> None:
+    x = fd.tensor([1.0, 2.0], requires_grad=True)
+    (g,) = fd.autograd.grad(x * x, x, fd.eye(2), is_grads_batched=True)
+    assert g.tolist() == [[2.0, 0.0], [0.0, 4.0]]
+    with pytest.raises(RuntimeError, match="needs a gradient for every output"):
+        fd.autograd.grad(x * x, x, is_grads_batched=True)
+
+
+def test_batched_switches_hold_a_backward_that_changes_between_passes() -> None:
+    class Tired(fd.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: fd.Tensor) -> fd.Tensor:
+            ctx.passes = 0
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: fd.Tensor) -> fd.Tensor:
+            ctx.passes += 1
+            return g * (2.0 if ctx.passes == 1 else 3.0)
+
+    x = fd.tensor([1.0], dtype=fd.float64, requires_grad=True)
+    quick: dict[str, Any] = {"check_undefined_grad": False}
+    assert fd.autograd.gradcheck(Tired.apply, x, **quick)
+    with pytest.raises(RuntimeError, match="batched grad of output 0"):
+        fd.autograd.gradcheck(Tired.apply, x, check_batched_grad=True, **quick)
+
+
+def test_batched_switches_agree_where_derivatives_do() -> None:
+    x = fd.tensor([1.0, 2.0], dtype=fd.float64, requires_grad=True)
+    assert fd.autograd.gradcheck(
+        lambda x: (x.exp(), x.sin() * 2),
+        x,
+        check_batched_grad=True,
+        check_forward_ad=True,
+        check_batched_forward_grad=True,
+    )
+
+
+@pytest.mark.parametrize(
+    "switches",
+    [
+        {"check_batched_grad": True, "check_backward_ad": False},
+        {"check_batched_forward_grad": True},
+    ],
+)
+def test_batched_switches_need_what_they_batch(switches: dict[str, bool]) -> None:
+    x = fd.tensor([1.0], dtype=fd.float64, requires_grad=True)
+    assert gradgradcheck(lambda x: x**3, x, check_batched_grad=True)
+    with pytest.raises(ValueError, match="requires check_"):
+        fd.autograd.gradcheck(lambda x: x * 2, x, **switches)
