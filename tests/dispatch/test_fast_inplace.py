@@ -171,3 +171,37 @@ def test_large_tensors_and_tensors_without_axes_or_elements_change() -> None:
     for _ in range(3):
         large.mul_(2.0), large.clamp_(0, 4), number.mul_(2.0), empty.add_(1.0)
     assert large.unique().tolist() == [4.0] and number.item() == 16.0 and empty.numel() == 0
+
+
+def test_copies_and_assignments_write_at_once_and_are_seen_by_views() -> None:
+    x, y = tensors()
+    row, before = x[1], x._version
+    x[1] = y[0]
+    assert row._version == x._version == before + 1 and row.tolist() == y[0].tolist()
+    x[0:2] = x[1:3]
+    x.copy_(y), row.zero_()
+    assert x.tolist() == [y[0].tolist(), [0.0] * 3, y[2].tolist()]
+    x[1] = y.to(fd.float64)[1]
+    assert x.dtype is fd.float32 and x.tolist() == y.tolist()
+
+
+def test_assignments_keep_their_rules() -> None:
+    x, leaf = fd.zeros(3, 3), tensors()[1].requires_grad_()
+    x[2] = leaf[0]
+    assert x.requires_grad
+    with pytest.raises(RuntimeError, match="leaf"):
+        leaf[0] = fd.zeros(3)
+    with pytest.raises(RuntimeError, match="leaf"):
+        leaf.zero_()
+    plain = fd.zeros(3, 3)
+    with pytest.raises(IndexError, match="index 3 is out of bounds"):
+        plain[3] = fd.ones(3)
+    with pytest.raises(ValueError, match="step must be greater than zero"):
+        plain[::-1] = fd.ones(3, 3)
+    with pytest.raises(RuntimeError):
+        plain[0] = fd.ones(2)
+    plain[0] = fd.ones(1, 3)
+    plain[1] = 2.0
+    assert plain.sum().item() == 9.0
+    with pytest.raises(RuntimeError, match="single memory location"):
+        fd.zeros(1, 3).expand(3, 3)[0:2] = fd.ones(2, 3)
