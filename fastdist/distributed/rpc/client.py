@@ -314,9 +314,10 @@ def _charge_if_large(call: Call) -> int:
 
     Note    such callers are few, so that what they hold together is little where each holds little
     """
-    size = call.size_bytes()
-    if size <= _UNCHARGED_BYTES:
+    frames = call.frames
+    if len(frames) == 1 and len(frames[0]) <= _UNCHARGED_BYTES and not call.lent_bytes:
         return 0
+    size = call.size_bytes()
     if not call.peer.credit.take(size, call.deadline):
         raise call.timeout_error()
     return size
