@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _GREET_FIRST: Final = MessageType.GREET_FIRST
-_UNCHARGED_BYTES = 64 << 10
+# Callers that block are few: what they hold together is little where each holds little.
+_UNCHARGED_BYTES: Final = 64 << 10
 _RETRY_FIRST_S = 1.0
 _RETRY_FACTOR = 1.5
 
@@ -91,12 +92,14 @@ class Client:
         if own is None:
             return self._start(call, value).wait()
         try:
-            self._pack(call, value)
-            charged_bytes = _charge_if_large(call)
+            pack_request(call, value, self._me, self._device_map_to)
+            size = call.size_bytes()
+            if size > _UNCHARGED_BYTES and not call.peer.credit.take(size, call.deadline):
+                raise call.timeout_error()
         except BaseException:
             call.peer.pipe.check_in(own)
             raise
-        return self._wait_on_lane(call, own, charged_bytes)
+        return self._wait_on_lane(call, own, size)
 
     def request(
         self,
@@ -135,7 +138,7 @@ class Client:
         if own is None:
             return None
         try:
-            self._pack(call, None)
+            pack_request(call, None, self._me, self._device_map_to)
             return LaneCall(
                 call,
                 own,
@@ -214,11 +217,8 @@ class Client:
         message_id = self._me.rank << 48 | next(self._numbers)
         return Call(peer, envelope, message_id, timeout_s, what)
 
-    def _pack(self, call: Call, value: Any) -> None:
-        pack_request(call, value, self._me, self._device_map_to)
-
     def _start(self, call: Call, value: Any) -> Future[Any]:
-        self._pack(call, value)
+        pack_request(call, value, self._me, self._device_map_to)
         peer, size = call.peer, call.size_bytes()
         kind = call.envelope.effective_type
         is_user_work = kind in USER_WORK
@@ -262,7 +262,8 @@ class Client:
             self._forget_deadline(call)
         if call.charged_bytes >= 0:
             call.peer.credit.give_back(call.charged_bytes)
-        call.take_back()
+        if call.lent_bytes:
+            call.take_back()
         if call.envelope.message_type not in NOT_COUNTED:
             self._counts.call_ended(call.peer.info.name, received_bytes, failed=failed)
 
@@ -278,13 +279,17 @@ class Client:
                 call.peer.pipe.notify(_cancel(call))
                 call.end(None, call.timeout_error())
 
-    def _wait_on_lane(self, call: Call, own: OwnLane, charged_bytes: int) -> Any:
+    def _wait_on_lane(self, call: Call, own: OwnLane, size: int) -> Any:
         peer, failed, broken = call.peer, True, True
         received_bytes = 0
-        self._counts.call_sent(peer.info.name, call.size_bytes())
+        self._counts.call_sent(peer.info.name, size)
         hand_on_lead()
         try:
-            answer, received_bytes = _exchange(call, own)
+            if own.greeting is not None:
+                own.lane.send(own.greeting, call.deadline)
+                own.greeting = None
+            own.lane.send(call.frames, call.deadline)
+            answer, received_bytes = receive_answer(call, own, call.deadline)
             broken = answer.message_id == NO_CALL
             value = open_answer(answer, call)
             failed = False
@@ -296,10 +301,11 @@ class Client:
         except LaneClosed:
             raise self._lost_error(own, call) from None
         finally:
-            if charged_bytes:
-                peer.credit.give_back(charged_bytes)
+            if size > _UNCHARGED_BYTES:
+                peer.credit.give_back(size)
             peer.pipe.check_in(own, broken=broken)
-            call.take_back()
+            if call.lent_bytes:
+                call.take_back()
             self._counts.call_ended(peer.info.name, received_bytes, failed=failed)
 
     def _lost_error(self, own: OwnLane, call: Call) -> Exception:
@@ -307,30 +313,6 @@ class Client:
         if error is None:
             error = WorkerLostError(f"the lane of {call.describe()} was closed")
         return fresh(error)
-
-
-def _charge_if_large(call: Call) -> int:
-    """Take credit for a call whose caller blocks, and return how much.
-
-    Note    such callers are few, so that what they hold together is little where each holds little
-    """
-    frames = call.frames
-    if len(frames) == 1 and len(frames[0]) <= _UNCHARGED_BYTES and not call.lent_bytes:
-        return 0
-    size = call.size_bytes()
-    if not call.peer.credit.take(size, call.deadline):
-        raise call.timeout_error()
-    return size
-
-
-def _exchange(call: Call, own: OwnLane) -> tuple[Message, int]:
-    """Send a request on a lane and return the answer and its size."""
-    lane, deadline = own.lane, call.deadline
-    if own.greeting is not None:
-        lane.send(own.greeting, deadline)
-        own.greeting = None
-    lane.send(call.frames, deadline)
-    return receive_answer(call, own, deadline)
 
 
 def _cancel(call: Call) -> list[Buffer]:

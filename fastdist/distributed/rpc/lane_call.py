@@ -95,5 +95,6 @@ class LaneCall:
         self._is_over = True
         peer = self._call.peer
         peer.pipe.check_in(self._own, broken=broken)
-        self._call.take_back()
+        if self._call.lent_bytes:
+            self._call.take_back()
         self._counts.call_ended(peer.info.name, self._size, failed=failed)

@@ -90,7 +90,7 @@ class Call:
 
     def take_back(self) -> None:
         """Take back what was lent and not taken: the call is over."""
-        if self.lent_bytes and self.peer.lender is not None:
+        if self.peer.lender is not None:
             self.peer.lender.end(self.message_id)
 
     def describe(self) -> str:
@@ -243,8 +243,9 @@ def decode_answer(frames: Sequence[Buffer], peer: Peer) -> Message:
 
 def bytes_of(message: Message, frames: Sequence[Buffer]) -> int:
     """Return how much a message that came was, what came by shared memory included."""
-    came = sum(map(len, frames))
-    return max(came, message.size_bytes()) if message.buffers else came
+    if not message.buffers:
+        return len(frames[0])
+    return max(sum(map(len, frames)), message.size_bytes())
 
 
 def fresh(error: Exception) -> Exception:

@@ -95,9 +95,15 @@ class ZmqLane:
 
     def send(self, frames: Sequence[Buffer], deadline: float | None) -> None:
         """Send a message as soon as the connection takes it."""
-        while not self.try_send(frames):
-            if not _events(self.socket) & WRITABLE:
-                self._sleep(WRITABLE, deadline)
+        while True:
+            try:
+                for frame in frames[:-1]:
+                    self.socket.send(frame, _MORE)
+                self.socket.send(frames[-1], _NOBLOCK)
+                break
+            except zmq.Again:
+                if not _events(self.socket) & WRITABLE:
+                    self._sleep(WRITABLE, deadline)
         self._has_sent = True
 
     def try_receive(self) -> list[Buffer] | None:
