@@ -103,6 +103,13 @@ class Future(Generic[T]):
         """Call callback(self) once this Future is done; log what it raises."""
         self._add(callback)
 
+    def when_done(self, callback: Callable[[Future[T]], object]) -> None:
+        """Call callback(self) in the thread that completes this Future: it must be short, and ours.
+
+        Note    whatever the executor; log what it raises
+        """
+        self._add(_AtOnce(callback))
+
     def set_result(self, result: T) -> None:
         """Complete this Future with a value.
 
@@ -194,7 +201,8 @@ class Future(Generic[T]):
         for callback in callbacks:
             # A closed pool takes nothing any more; whoever waits for a callback must not wait for
             # ever.
-            if self._executor is None or not self._executor.submit(_call, callback, self):
+            executor = None if callback.__class__ is _AtOnce else self._executor
+            if executor is None or not executor.submit(_call, callback, self):
                 _call(callback, self)
 
 
@@ -202,6 +210,18 @@ _COMPLETED_TWICE = (
     "Attempting to mark a completed Future as complete again. "
     "Note that a Future can only be marked completed once."
 )
+
+
+class _AtOnce:
+    """A callback that needs no thread of its own."""
+
+    __slots__ = ("_callback",)
+
+    def __init__(self, callback: Callable[[Future[Any]], object]) -> None:
+        self._callback = callback
+
+    def __call__(self, future: Future[Any]) -> None:
+        self._callback(future)
 
 
 class _Continuation(Generic[T, S]):

@@ -9,6 +9,7 @@ import pickle
 import threading
 import time
 import weakref
+from collections.abc import Callable
 
 import pytest
 
@@ -209,3 +210,21 @@ def test_future_can_be_awaited() -> None:
         return await future
 
     assert asyncio.run(user()) == 5
+
+
+def test_what_is_ours_runs_where_the_future_is_completed_and_users_callbacks_in_the_pool() -> None:
+    submitted: list[tuple[object, ...]] = []
+
+    class Executor:
+        def submit(self, function: Callable[..., object], *arguments: object) -> bool:
+            submitted.append(arguments)
+            return True
+
+    future: Future[int] = Future(executor=Executor())
+    ours: list[int] = []
+    future.when_done(lambda done: ours.append(done.value()))
+    future.add_done_callback(print)
+    future.set_result(5)
+    assert ours == [5] and submitted == [(print, future)]
+    future.when_done(lambda done: ours.append(done.value() + 1))
+    assert ours == [5, 6]

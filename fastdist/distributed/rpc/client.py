@@ -332,7 +332,8 @@ class _Resend:
     """A request that goes again until it succeeds, the worker dies, or its retries are used up."""
 
     def __init__(self, client: Client, request: tuple[Any, ...], retries: int) -> None:
-        self.outcome: Future[Any] = Future(executor=client._pool)
+        executor = None if request[1] in OURS_ALONE else client._pool
+        self.outcome: Future[Any] = Future(executor=executor)
         self._client = client
         self._request = request
         self._left = retries

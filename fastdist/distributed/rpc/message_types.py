@@ -134,6 +134,9 @@ OURS_ALONE: Final = frozenset(
         _T.PASS_PROGRESS_REQ,
         _T.CLEANUP_LEVEL_REQ,
         _T.ARENA_OFFER_REQ,
+        _T.RREF_USER_DELETE,
+        _T.RREF_FORK_REQUEST,
+        _T.RREF_CHILD_ACCEPT,
     }
 )
 # Calls whose result is the answer.

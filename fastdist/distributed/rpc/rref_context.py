@@ -99,7 +99,7 @@ class RRefContext:
             self._confirm(fork_id)
             raise
         rref._creation = creation
-        creation.add_done_callback(lambda done: self._creation_ended(rref_id, fork_id, done))
+        creation.when_done(lambda done: self._creation_ended(rref_id, fork_id, done))
         return rref
 
     def new_owned(self) -> OwnedValue:
@@ -192,7 +192,7 @@ class RRefContext:
         metadata = {"rref": rref_id, "fork": fork_id}
         kind = MessageType.RREF_FORK_REQUEST
         told = self._agent.send(owner_id, kind, (), metadata, retries=_RETRIES)
-        told.add_done_callback(lambda done: self._fork_acknowledged(parent, fork_id, done))
+        told.when_done(lambda done: self._fork_acknowledged(parent, fork_id, done))
         return rref
 
     def _fork_acknowledged(self, parent: int, fork_id: int, done: Future[Any]) -> None:
