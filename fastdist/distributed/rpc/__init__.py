@@ -5,11 +5,12 @@
 # A call is made in `api.py`, packed in `outgoing.py`, sent and waited for in `client.py`. A caller
 # that blocks does everything itself on a lane of its own; the Futures of the others are completed
 # by the progress thread (`progress.py`). At the other end the pool's leader takes it from the
-# listener and runs it on the spot (`serving.py`; core/thread_pool.py, Note [Leader and followers]).
-# `wire.py` alone looks into Tensors, `gate.py` alone decides what may be loaded, and in strict mode
-# `pickle_scan.py` looks at a pickle before it is read. `interceptors.py` and `handlers.py` are how
-# autograd, tangents and the profiler stand on this room without it knowing them. `peer.py` watches
-# over one other worker and feeds `peer_state.py`, which is pure.
+# listener (`serving.py`) and runs it on the spot (`incoming.py`; core/thread_pool.py, Note [Leader
+# and followers]). `body.py` makes bytes of values and of calls, `wire.py` alone looks into Tensors,
+# `gate.py` alone decides what may be loaded, and in strict mode `pickle_scan.py` looks at a pickle
+# before it is read. `interceptors.py` and `handlers.py` are how autograd, tangents and the profiler
+# stand on this room without it knowing them; of what comes in they see only what carries more than
+# a value and tensors. `peer.py` watches over one other worker and feeds `peer_state.py`, which is pure.
 #
 # Connections break while both ends live. A call has one id for its whole life, and the callee
 # remembers what runs and what it answered (`received_calls.py`, by the lanes of `callers.py`). So a
