@@ -98,6 +98,7 @@ class Client:
                 raise call.timeout_error()
         except BaseException:
             call.peer.pipe.check_in(own)
+            call.take_back()
             raise
         return self._wait_on_lane(call, own, size)
 
