@@ -49,6 +49,7 @@ from .namespace.threads import get_num_threads, set_num_threads
 from .namespace.typed_tensors import TYPED_TENSORS as _TYPED_TENSORS
 
 # By name, since type checkers would take `fastdist.tensor` for the package of that name.
+from .ops import return_types
 from .ops.creation import tensor as tensor
 from .tensor.printing import set_printoptions
 from .tensor.tensor import Size, Tensor
@@ -96,6 +97,7 @@ __all__ = [
     "newaxis",
     "no_grad",
     "pi",
+    "return_types",
     "seed",
     "set_default_dtype",
     "set_grad_enabled",

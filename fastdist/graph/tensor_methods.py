@@ -119,10 +119,16 @@ def retain_grad(self: Tensor) -> None:
 
     def keep(grad: Tensor | None) -> None:
         if grad is not None:
-            extra.grad = grad if extra.grad is None else extra.grad + grad
+            # A copy: what arrives may be one number seen as many, or someone else's as well.
+            extra.grad = _copy(grad) if extra.grad is None else extra.grad + grad
 
     node = node_of(self.edge)
     node._hooks().retains[output_number(self.edge)] = keep
+
+
+def _copy(grad: Tensor) -> Tensor:
+    # In C order: an expanded number could not be changed in place.
+    return grad.clone() if grad.layout.contiguous and 0 not in grad.array.strides else grad * 1
 
 
 def _retains_grad(self: Tensor) -> bool:

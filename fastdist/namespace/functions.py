@@ -12,9 +12,12 @@ from ..core.errors import DeviceError
 from ..dispatch.composite import COMPOSITES
 from ..dispatch.copy_inplace import copy_, fill_, inplace_of, zero_
 from ..dispatch.op import OPS
+from ..dispatch.promotion import get_default_dtype
+from ..dispatch.tangents import tangent_of
 from ..dispatch.view import detach
 from ..dispatch.view_inplace import detach_, view_inplace_of
 from ..engine.backward import backward as engine_backward
+from ..graph.forward_grad import ForwardADLevel
 from ..ops import creation, joining, movement, subscript
 from ..tensor import pickling
 from ..tensor.methods import TensorMethods
@@ -172,6 +175,13 @@ def _array_wrap(
     return creation.from_numpy(np.asarray(array))
 
 
+def _told_when_printed(self: Tensor) -> tuple[str, str | None]:
+    """Return the dtype that printing leaves out, and the tangent at the innermost level."""
+    level = ForwardADLevel.current()
+    tangent = None if level is None else tangent_of(self, level)
+    return get_default_dtype().name, None if tangent is None else repr(tangent)
+
+
 def _delete_item(self: Tensor, index: Any) -> None:
     raise TypeError("Tensor does not support deleting items; join what is to stay with cat()")
 
@@ -191,6 +201,7 @@ METHODS: dict[str, Any] = {
     "__setitem__": subscript.subscript_assign,
     "__iter__": _iter,
     "__delitem__": _delete_item,
+    "_told_when_printed": _told_when_printed,
     "__array_wrap__": _array_wrap,
     "storage_offset": _storage_offset,
     "detach_": detach_,

@@ -11,7 +11,7 @@ from ..backends.backend import backend_of
 from ..core import dtypes
 from ..core.device import CPU, Device
 from ..core.dtypes import DType, dtype_of, int64
-from ..core.errors import ShapeError
+from ..core.errors import DTypeError, ShapeError
 from ..dispatch.arguments import checked
 from ..dispatch.constants import as_operand, fits, require_held
 from ..dispatch.pointwise import memory_order
@@ -107,7 +107,9 @@ def _from_lists(data: Any) -> np.ndarray[Any, Any]:
             return array.astype(np.float64)
         if all(isinstance(one, int | float) for one in array.flat) or array.dtype.kind == "u":
             raise ValueError(f"Overflow when unpacking long long: no dtype holds {_short(data)}")
-        raise TypeError(f"tensor() takes numbers, got {_short(data)} of type {type(data).__name__}")
+        raise DTypeError(
+            f"tensor() takes numbers, got {_short(data)} of type {type(data).__name__}"
+        )
     if array.size == 0 and not isinstance(data, np.ndarray):
         return array.astype(np.float64)
     return array.astype(np.int64) if array.dtype.kind == "i" else array

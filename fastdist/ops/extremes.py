@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..core.dtypes import int64
 from ..core.errors import ShapeError
@@ -13,14 +13,8 @@ from ..dispatch.rules import DimError, normalize_axes, normalize_axis, reduced_s
 from ..dispatch.structured import Plan, StructuredOp, structured
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
+from . import return_types
 from .reductions import kept, reducing_plan
-
-
-class ValuesAndIndices(NamedTuple):
-    """What `max(dim)`, `sort` and kin return."""
-
-    values: Tensor
-    indices: Tensor
 
 
 def _require_elements(name: str, input: Tensor, dim: Any) -> None:
@@ -192,13 +186,12 @@ def _choose(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: 
                 "the reduction dim with the 'dim' argument."
             )
         return OPS[f"{name}_of_all"].public(input, out=out)
-    found = ValuesAndIndices(*OPS[f"{name}_along"].public(input, dim, keepdim))
+    kind = return_types.max if name == "max" else return_types.min
+    found = kind(*OPS[f"{name}_along"].public(input, dim, keepdim))
     if out is None:
         return found
     given = (input,)
-    return ValuesAndIndices(
-        given_out(name, out[0], found[0], given), given_out(name, out[1], found[1], given)
-    )
+    return kind(given_out(name, out[0], found[0], given), given_out(name, out[1], found[1], given))
 
 
 @composite()
@@ -222,11 +215,4 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     """Return the smallest and the largest along dim, or of all."""
     dims = () if dim is None else dim
     low = OPS["amin"].public(input, dims, keepdim)
-    return MinAndMax(low, OPS["amax"].public(input, dims, keepdim))
-
-
-class MinAndMax(NamedTuple):
-    """What `aminmax` returns."""
-
-    min: Tensor
-    max: Tensor
+    return return_types.aminmax(low, OPS["amax"].public(input, dims, keepdim))

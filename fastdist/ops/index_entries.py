@@ -114,7 +114,9 @@ def _as_index(value: Any) -> Tensor:
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.int64)
     if array.dtype.kind not in "biu":
-        raise DimError(
+        # PyTorch raises TypeError for a word, IndexError for numbers that are no integers.
+        kind = TypeError if array.dtype.kind in "US" else DimError
+        raise kind(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
             f"valid indices (got {type(value).__name__})"
         )

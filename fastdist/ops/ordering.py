@@ -13,7 +13,7 @@ from ..dispatch.rules import DimError, normalize_axis
 from ..dispatch.structured import Plan, StructuredOp, structured
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, from_array
-from .extremes import ValuesAndIndices
+from . import return_types
 
 
 @structured("ordering.sort", has_out=False)
@@ -62,11 +62,9 @@ _picking(topk_along)
 
 
 @composite()
-def sort(
-    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False
-) -> ValuesAndIndices:
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """Return (values, indices) in order along dim; NaN is the largest, equals keep their order."""
-    return ValuesAndIndices(*sort_along.public(input, dim, descending))
+    return return_types.sort(*sort_along.public(input, dim, descending))
 
 
 @composite()
@@ -82,11 +80,9 @@ def msort(input: Tensor) -> Tensor:
 
 
 @composite()
-def topk(
-    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> ValuesAndIndices:
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return (values, indices) of the k largest (or smallest) along dim, in order."""
-    return ValuesAndIndices(*topk_along.public(input, k, dim, largest))
+    return return_types.topk(*topk_along.public(input, k, dim, largest))
 
 
 @composite()

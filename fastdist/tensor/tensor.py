@@ -173,12 +173,15 @@ class Tensor(TensorMethods):
     def __repr__(self) -> str:
         edge = self.edge
         is_leaf = edge is None or edge.is_accumulate
+        default_dtype_name, tangent = self._told_when_printed()
         return format_tensor(
             self.to_numpy(),
             self.layout.dtype.name,
             str(self.layout.device),
             edge is not None and is_leaf,
             None if is_leaf else edge.name(),
+            default_dtype_name=default_dtype_name,
+            tangent=tangent,
         )
 
     def __format__(self, spec: str) -> str:

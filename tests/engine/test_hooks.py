@@ -230,3 +230,13 @@ def test_hooks_of_a_leafs_node_run_even_if_no_gradient_came() -> None:
     x.edge.register_hook(lambda inputs, outputs: order.append(outputs))
     Nothing.apply(x).sum().backward()
     assert order == [(None,)] and x.grad is None
+
+
+def test_a_retained_gradient_is_a_copy_that_may_be_changed() -> None:
+    leaf = fd.ones(2, requires_grad=True)
+    result = leaf * 2
+    result.retain_grad()
+    result.sum().backward()
+    assert result.grad.stride() == (1,)
+    result.grad.add_(1)
+    assert result.grad.tolist() == [2.0, 2.0] and leaf.grad.tolist() == [2.0, 2.0]

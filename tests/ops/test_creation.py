@@ -70,3 +70,15 @@ def test_numbers_wrap_and_round_where_pytorch_lets_them() -> None:
 def test_wrong_sizes_are_refused(make: Callable[[], Any], kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         make()
+
+
+@pytest.mark.parametrize("data", [[None], {}, "a", [1, "a"]])
+def test_what_is_no_number_makes_no_tensor(data: Any) -> None:
+    for kind in (TypeError, RuntimeError):
+        with pytest.raises(kind, match="takes numbers"):
+            fd.tensor(data)
+
+
+def test_a_word_is_no_index() -> None:
+    with pytest.raises(TypeError, match="valid indices"):
+        fd.ones(3)["a"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
+import fastdist
 from fastdist.tensor.printing import format_tensor, get_printoptions, set_printoptions
 
 F4 = np.float32
@@ -178,3 +180,33 @@ def test_set_printoptions_changes_what_is_given() -> None:
 def test_set_printoptions_names_the_profiles_it_knows() -> None:
     with pytest.raises(ValueError, match="unknown profile 'tall'; known are default, short, full"):
         set_printoptions(profile="tall")
+
+
+def test_what_max_sort_and_kin_return_prints_a_part_a_line() -> None:
+    x = fastdist.tensor([[3.0, 1.0], [2.0, 4.0]])
+    assert repr(x.max(1)) == (
+        "fastdist.return_types.max(\nvalues=tensor([3., 4.]),\nindices=tensor([0, 1]))"
+    )
+    assert repr(x.aminmax()) == ("fastdist.return_types.aminmax(\nmin=tensor(1.),\nmax=tensor(4.))")
+    for found in (x.min(0), x.sort(), x.topk(1)):
+        again = pickle.loads(pickle.dumps(found))
+        assert repr(again) == repr(found) and type(again) is type(found)
+
+
+def test_a_dual_tensor_prints_its_tangent() -> None:
+    with fastdist.autograd.forward_ad.dual_level():
+        dual = fastdist.autograd.forward_ad.make_dual(
+            fastdist.tensor([1.0, 2.0]), fastdist.tensor([1.0, 0.0])
+        )
+        assert repr(dual) == "tensor([1., 2.], tangent=tensor([1., 0.]))"
+    assert repr(dual) == "tensor([1., 2.])"
+
+
+def test_the_default_dtype_is_not_printed() -> None:
+    x = fastdist.tensor([1.0], dtype=fastdist.float32)
+    fastdist.set_default_dtype(fastdist.float64)
+    try:
+        assert repr(fastdist.tensor([1.0])) == "tensor([1.])"
+        assert repr(x) == "tensor([1.], dtype=fastdist.float32)"
+    finally:
+        fastdist.set_default_dtype(fastdist.float32)

@@ -1,0 +1,60 @@
+"""Results of several parts, under PyTorch's names: `fastdist.return_types.max` and kin."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..tensor.tensor import Tensor
+
+
+class _Printed:
+    """Prints as PyTorch's do, a part a line."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        names: tuple[str, ...] = type(self)._fields  # type: ignore[attr-defined]
+        parts = ",\n".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"fastdist.return_types.{type(self).__name__}(\n{parts})"
+
+
+class ValuesAndIndices(NamedTuple):
+    """Elements, and from where they came."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class _MinAndMax(NamedTuple):
+    min: Tensor
+    max: Tensor
+
+
+class max(_Printed, ValuesAndIndices):
+    """What `max` along an axis returns."""
+
+    __slots__ = ()
+
+
+class min(_Printed, ValuesAndIndices):
+    """What `min` along an axis returns."""
+
+    __slots__ = ()
+
+
+class sort(_Printed, ValuesAndIndices):
+    """What `sort` returns."""
+
+    __slots__ = ()
+
+
+class topk(_Printed, ValuesAndIndices):
+    """What `topk` returns."""
+
+    __slots__ = ()
+
+
+class aminmax(_Printed, _MinAndMax):
+    """What `aminmax` returns."""
+
+    __slots__ = ()
