@@ -28,8 +28,6 @@ from .op import PLAIN, Op
 if TYPE_CHECKING:
     from .pointwise import PointwiseOp
 
-new = object.__new__
-
 
 def concerns_nobody(input: Tensor, other: Tensor) -> bool:
     """Return whether what makes modes special, an open forward level, is nothing to these two."""
@@ -63,7 +61,7 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
             if a_layout is not b_layout:
                 layout = a_layout.plans.get(b_layout)
             if layout is not None and layout.plain:
-                out = new(Tensor)
+                out = Tensor()
                 if layout.tiny or layout.numel <= limit:
                     out.array = small(input.array, other.array)
                 else:
@@ -127,7 +125,7 @@ def _comparison(
                     from ..core.dtypes import bool_
 
                     plan = layout.plans.remember(gives_bool, layout.with_dtype(bool_))
-                out = new(Tensor)
+                out = Tensor()
                 out.array = kernel(input.array, other.array)
                 out.layout = plan
                 out.edge = out.extra = out.storage = None
@@ -152,7 +150,7 @@ def unary(op: PointwiseOp, loop: PointwiseKernel) -> Callable[..., Any]:
         if input.__class__ in PLAIN and (not modes.special or concerns_nobody(input, input)):
             layout = input.layout
             if layout.plain:
-                out = new(Tensor)
+                out = Tensor()
                 if layout.tiny or layout.numel <= limit:
                     out.array = small(input.array)
                 else:
@@ -191,7 +189,7 @@ def _test(op: PointwiseOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
                     from ..core.dtypes import bool_
 
                     plan = layout.plans.remember(True, layout.with_dtype(bool_))
-                out = new(Tensor)
+                out = Tensor()
                 out.array = kernel(input.array)
                 out.layout = plan
                 out.edge = out.extra = out.storage = None

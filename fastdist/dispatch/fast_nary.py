@@ -152,7 +152,6 @@ def nary(op: Pointwise, general: Callable[..., Any] | None = None) -> Callable[.
         "_modes": modes,
         "_tls": tls,
         "_Tensor": Tensor,
-        "_new": object.__new__,
         "_next": next_sequence_number,
     }
     made: Callable[..., Any] = define_silent("\n".join(_lines(op)), "nary", names)
@@ -190,7 +189,7 @@ def _lines(op: Pointwise) -> list[str]:
         f"            _way = {tensors[0]}.layout.plans.get((_op{key or ','}))",
         "            if _way is not None and _way[0] is not None:",
         "                _run, _layout, _kind = _way",
-        "                out = _new(_Tensor)",
+        "                out = _Tensor()",
         f"                out.array = _run({', '.join(used)})",
         "                out.layout = _layout",
         "                out.extra = out.storage = None",

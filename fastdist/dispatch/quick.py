@@ -41,7 +41,6 @@ def quicken(op: Quickened, way: Way) -> None:
         {
             "_PLAIN": PLAIN,
             "_Tensor": Tensor,
-            "_new": object.__new__,
             "_modes": modes,
             "_tls": tls,
             "_next": next_sequence_number,
@@ -85,7 +84,7 @@ def _short_way(op: Quickened, more: int) -> list[str]:
         lines.append(f"        {layouts}, = _way.more")
     for i, one in enumerate(found):
         lines += [
-            f"        {one} = _new(_Tensor); {one}.array = _a_{one}",
+            f"        {one} = _Tensor(); {one}.array = _a_{one}",
             f"        {one}.layout = {'_way.layout' if not i else f'_l{i - 1}'}",
             f"        {one}.extra = {one}.storage = {'None' if not i else f'{one}.edge = None'}",
         ]

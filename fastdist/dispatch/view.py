@@ -148,7 +148,7 @@ class ViewOp(StructuredOp):
 
 def see(array: Any, layout: Layout, steps: ViewSteps, input: Tensor) -> Tensor:
     """Return a raw view of input's array, made by steps, as a Tensor; it is not recorded yet."""
-    result = new(Tensor)
+    result = Tensor()
     result.array, result.layout, result.edge = array, layout, None
     storage = input.storage
     if storage is None:
@@ -180,9 +180,6 @@ def _see_further(steps: ViewSteps, input: Tensor, of: Extra, extra: Extra) -> No
     root = of.tangent_root
     if root is not None:
         extra.tangent_root = (input, len(of.replay)) if root is OWN_TANGENT else root
-
-
-new = object.__new__
 
 
 def view_layout(of: Layout, array: Any) -> Layout:
