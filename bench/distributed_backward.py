@@ -16,7 +16,7 @@ CASES = {
     "enter a context and leave it": ("context", 200, None),
     "add 8x8 forward": ("forward", 50, None),
     "add 8x8, forward and backward": ("tiny", 50, 1.0),
-    "add 4 MB, forward and backward": ("large", 5, None),
+    "add 4 MB, forward and backward": ("large", 5, 0.8),
     "8 calls of add 8x8, forward and backward": ("many", 10, None),
 }
 
