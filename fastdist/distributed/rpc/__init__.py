@@ -10,7 +10,8 @@
 # `gate.py` alone decides what may be loaded, and in strict mode `pickle_scan.py` looks at a pickle
 # before it is read. `interceptors.py` and `handlers.py` are how autograd, tangents and the profiler
 # stand on this room without it knowing them; of what comes in they see only what carries more than
-# a value and tensors. `peer.py` watches over one other worker and feeds `peer_state.py`, which is pure.
+# a value and tensors. `peer.py` watches over one other worker and feeds `peer_state.py`, which is
+# pure.
 #
 # Connections break while both ends live. A call has one id for its whole life, and the callee
 # remembers what runs and what it answered (`received_calls.py`, by the lanes of `callers.py`). So a
