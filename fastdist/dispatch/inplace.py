@@ -31,9 +31,9 @@ from .view import replay, replay_array
 # Note [In-place on views]
 # A view knows its base and the chain of view ops that makes it. A recorded in-place op on the base
 # gives the base a new Node; one on a view gives the base a CopySlices that holds the op's Node and
-# applies it to the view's part of the gradient. Either way every living view made with grad mode on
-# gets a new edge in the same call: the chain, recorded anew over the base. In-place ops pay for
-# this; out-of-place ops never ask.
+# applies it to the view's part of the gradient. Either way every living view gets a new edge in the
+# same call: the chain, recorded anew over the base, or, for a view made in no_grad, a StaleView.
+# In-place ops pay for this; out-of-place ops never ask.
 
 
 def require_may_change(target: Tensor, *, writing: bool = True) -> None:
@@ -256,8 +256,39 @@ def set_history(target: Tensor, node: Node) -> None:
     if storage is None:
         return
     for view in storage.living_views():
-        if view is not target and view.extra is not None and view.extra.base is base:
+        if view is target or view.extra is None or view.extra.base is not base:
+            continue
+        if view.extra.made_in_no_grad:
+            view.edge = StaleView(view.layout)
+        else:
             view.edge = replay(base, view.extra.replay).edge
+
+
+class StaleView(Node):
+    """A view that was made in no_grad and whose base has since been changed in place with grad
+    mode on: whether its gradient should reach the base, nobody can know.
+
+    PyTorch refuses its next use; here out-of-place ops do not ask, so the backward pass refuses.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, layout: Layout) -> None:
+        self.seq = next_sequence_number()
+        self.edges = ()
+        self.hooks = None
+        self.layout = layout
+
+    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Raise GraphError."""
+        raise GraphError(
+            "A view was created in no_grad mode and its base or another view of its base has been "
+            "modified inplace with grad mode enabled. "
+            "Make the view and the change both inside no_grad(), or both outside; or detach() the "
+            "view if no gradient is meant to flow through it."
+        )
+
+    apply_recorded = apply
 
 
 class CopySlices(Node):

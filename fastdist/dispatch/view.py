@@ -166,9 +166,8 @@ def see(array: Any, layout: Layout, steps: ViewSteps, input: Tensor) -> Tensor:
         extra.base, extra.replay = input, steps
     else:
         _see_further(steps, input, of, extra)
-    if tls.grad:
-        storage.add_view(result)
-    else:
+    storage.add_view(result)
+    if not tls.grad or (of is not None and of.made_in_no_grad and extra.base is not input):
         extra.made_in_no_grad = True
     return result
 

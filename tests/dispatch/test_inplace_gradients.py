@@ -244,6 +244,31 @@ def changed_a_view_made_in_no_grad(x: fd.Tensor) -> None:
     v.mul_(2)
 
 
+def changed_the_base_of_a_view_made_in_no_grad(x: fd.Tensor) -> None:
+    y = x * 2
+    with fd.no_grad():
+        v = y[0:2]
+    y.mul_(2)
+    (v * 3).sum().backward()
+
+
+def changed_the_base_of_a_view_of_such_a_view(x: fd.Tensor) -> None:
+    y = x * 2
+    with fd.no_grad():
+        v = y[0:2]
+    w = v[0:1]
+    y.mul_(2)
+    (w * 3).sum().backward()
+
+
+def drew_the_base_of_a_view_made_in_no_grad_into_the_graph(x: fd.Tensor) -> None:
+    y = fd.ones(x.shape)
+    with fd.no_grad():
+        v = y[0:2]
+    y.mul_(x)
+    (v * 3).sum().backward()
+
+
 def grew(x: fd.Tensor) -> None:
     fd.ones(3).add_(fd.ones(2, 3))
 
@@ -253,6 +278,10 @@ def lowered_the_kind(x: fd.Tensor) -> None:
 
 
 VERSION = "one of the variables needed for gradient computation has been modified by an inplace "
+STALE = (
+    "A view was created in no_grad mode and its base or another view of its base has been modified "
+    "inplace with grad mode enabled."
+)
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
 ERRORS: dict[Callable[[fd.Tensor], None], str] = {
     changed_saved_input: VERSION,
@@ -265,6 +294,9 @@ ERRORS: dict[Callable[[fd.Tensor], None], str] = {
     changed_a_view_made_in_no_grad: (
         "A view was created in no_grad mode and is being modified inplace with grad mode enabled."
     ),
+    changed_the_base_of_a_view_made_in_no_grad: STALE,
+    changed_the_base_of_a_view_of_such_a_view: STALE,
+    drew_the_base_of_a_view_made_in_no_grad_into_the_graph: STALE,
     grew: "output with shape [3] doesn't match the broadcast shape [2, 3]",
     lowered_the_kind: "result type float32 can't be cast to the desired output type int64",
 }
@@ -275,3 +307,15 @@ def test_errors_begin_as_pytorch_s(program: Callable[[fd.Tensor], None]) -> None
     with pytest.raises(RuntimeError) as caught:
         program(leaf())
     assert str(caught.value).startswith(ERRORS[program])
+
+
+def test_a_stale_view_is_of_use_where_no_gradient_flows_through_it() -> None:
+    x = leaf()
+    y = x * 2
+    with fd.no_grad():
+        v = y[0:2]
+    y.mul_(2)
+    with fd.no_grad():
+        assert (v * 3).tolist() == (y[0:2] * 3).tolist()
+    ((v.detach() * 3).sum() + y.sum()).backward()
+    assert x.grad is not None and x.grad.tolist() == fd.full(x.shape, 4.0).tolist()
