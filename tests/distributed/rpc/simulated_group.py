@@ -13,7 +13,16 @@ import pytest
 from fastdist.core.future import Future
 from fastdist.distributed import rpc
 from fastdist.distributed.pipe import credit, pipe, shared_lane
-from fastdist.distributed.rpc import client, incoming, lane_call, outgoing, peer, zmq_agent
+from fastdist.distributed.rpc import (
+    agent,
+    client,
+    incoming,
+    interceptors,
+    lane_call,
+    outgoing,
+    peer,
+    zmq_agent,
+)
 from fastdist.distributed.rpc.membership import Membership, Record
 from fastdist.distributed.rpc.peer_state import Event
 from fastdist.distributed.rpc.timeouts import Timeouts
@@ -221,4 +230,8 @@ def simulated_machine() -> Iterator[None]:
         patch.setattr(client, "Progress", SimProgress)
         patch.setattr(client, "Future", SimFuture)
         patch.setattr(pipe, "Doorbell", SimBell)
+        # The agent alone: distributed autograd, if a test before this one loaded it, has no part.
+        patch.setattr(interceptors, "_installed", ())
+        patch.setattr(zmq_agent, "lost_hooks", [])
+        patch.setattr(agent, "silence_hooks", [])
         yield
