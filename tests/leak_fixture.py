@@ -139,9 +139,10 @@ def _children() -> Iterator[int]:
     except ChildProcessError:
         return  # the usual case, told by one system call
     trackers = _trackers()
-    for children in Path("/proc/self/task").glob("*/children"):
+    for task in os.listdir("/proc/self/task"):
         try:
-            listed = children.read_text().split()
+            with open(f"/proc/self/task/{task}/children", "rb", buffering=0) as file:
+                listed = file.read().split()
         except OSError:
             continue  # that thread has just ended
         yield from (int(child) for child in listed if int(child) not in trackers)
@@ -187,16 +188,19 @@ def _names() -> Iterator[str]:
     yield from _runtime_files()
 
 
+_OURS = re.compile(r"fastdist-(\d+)\b")
+
+
 def _shared_memory() -> Iterator[str]:
     """Name our shared memory; what a process that lives elsewhere made does not concern us."""
     for name in _listing("/dev/shm"):
-        maker = re.match(r"fastdist-(\d+)\b", name)
+        maker = _OURS.match(name)
         if maker and (int(maker[1]) == os.getpid() or not Path(f"/proc/{maker[1]}").exists()):
             yield f"shared memory {name!r}"
     # What has no name is known by who has it open: this process alone concerns us.
-    for descriptor in _listing("/proc/self/fd"):
+    for descriptor in os.listdir("/proc/self/fd"):
         try:
-            link = os.readlink(f"/proc/self/fd/{descriptor}")
+            link = os.readlink("/proc/self/fd/" + descriptor)
         except OSError:
             continue  # that of the listing itself
         if link.startswith("/memfd:fastdist-"):
@@ -210,12 +214,13 @@ def _runtime_files() -> Iterator[str]:
     process are looked at.
     """
     directory = os.path.join(os.environ["XDG_RUNTIME_DIR"], "fastdist")
+    own = f"ipc-{os.getpid()}-"
     for entry in _listing(directory):
-        path = os.path.join(directory, entry)
         if not entry.startswith("ipc-"):
             yield f"file {entry!r}"
-        elif entry.startswith(f"ipc-{os.getpid()}-"):
-            yield from (f"socket file {name!r}" for name in _listing(path) - {"owner.lock"})
+        elif entry.startswith(own):
+            files = _listing(os.path.join(directory, entry)) - {"owner.lock"}
+            yield from (f"socket file {name!r}" for name in files)
 
 
 def _listing(directory: str) -> set[str]:
