@@ -6,7 +6,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum, auto
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol
@@ -182,6 +183,18 @@ class ThreadPool:
             self.lose_lead(leader, works_led)
         return works_led, watching, LOOK_EVERY_S if often else LAZY_LOOK_EVERY_S
 
+    def count_less(self) -> None:
+        """Let one more user's work run, until count_again."""
+        with self._lock:
+            self._running_counted -= 1
+            if self._counted:
+                self._wake_or_start()
+
+    def count_again(self) -> None:
+        """Count a work again that was not for a while, though there be one too many now."""
+        with self._lock:
+            self._running_counted += 1
+
     def _submit(self, work: Work) -> bool:
         with self._lock:
             if self._closed:
@@ -302,6 +315,22 @@ class ThreadPool:
     def _counted_work_ended(self) -> None:
         with self._lock:
             self._running_counted -= 1
+
+
+@contextmanager
+def lend_slot() -> Iterator[None]:
+    """Let another user's work run in the stead of this one, which waits for such work.
+
+    Thread  any; one that runs a user's work in a pool, if it is of a pool at all
+    """
+    pool = getattr(_current, "pool", None)
+    if pool is not None:
+        pool.count_less()
+    try:
+        yield
+    finally:
+        if pool is not None:
+            pool.count_again()
 
 
 def hand_on_lead() -> None:

@@ -9,7 +9,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from fastdist.core.thread_pool import INITIAL_LIMIT, ThreadPool, Work, hand_on_lead
+from fastdist.core.thread_pool import INITIAL_LIMIT, ThreadPool, Work, hand_on_lead, lend_slot
 
 DEADLINE_S = 10
 
@@ -132,6 +132,21 @@ def test_a_pool_with_max_one_runs_one_user_function_at_a_time() -> None:
     release.set()
     assert pool.stop(DEADLINE_S) == []
     assert running.acquire(timeout=0)
+
+
+def test_work_that_waits_for_other_work_lends_it_its_place() -> None:
+    pool = ThreadPool("fastdist-test-pool", max_counted=1)
+    ended, ran = threading.Event(), threading.Event()
+
+    def wait_for_the_next() -> None:
+        with lend_slot():
+            ended.wait(DEADLINE_S)
+
+    pool.submit(wait_for_the_next), pool.submit(ran.set)
+    assert ran.wait(DEADLINE_S)
+    ended.set()
+    assert pool.stop(DEADLINE_S) == []
+    assert pool.num_counted_running() == 0
 
 
 def test_stop_runs_what_is_queued_and_refuses_what_comes_later() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ...core.errors import GraphError, WorkerLostError
+from ...core.errors import GraphError, RpcError, WorkerLostError
+from ...core.future import Future
 from ..pipe.metadata import Value
 from ..rpc.agent import get_current_agent, is_current_agent_set
+from ..rpc.handlers import Reply
 from ..rpc.interceptors import Envelope
 from ..rpc.message_types import MessageType
-from .container import AUTO_INCREMENT_BITS, get_instance
+from .container import AUTO_INCREMENT_BITS, DistAutogradContainer, get_instance
 from .context import DistAutogradContext
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _ANSWER_WITHIN_S = 10.0
+_RETRIES = 5
 
 
 def abort_everywhere(context: DistAutogradContext, pass_id: int, reason: str) -> None:
@@ -88,3 +91,33 @@ def handle_lost_worker(worker: WorkerInfo) -> None:
                 )
         if is_owner:
             container.release_context_if_present(context.id)
+    _ask_owners(container)
+
+
+def _ask_owners(container: DistAutogradContainer) -> None:
+    """Let the owners of what is held here know of it, and hear which of that is over.
+
+    A lost worker may have brought a context here, and told nobody yet.
+    """
+    if not is_current_agent_set():
+        return
+    agent, held = get_current_agent(), dict[int, list[Value]]()
+    for context in container.all_contexts():
+        owner = context.id >> AUTO_INCREMENT_BITS
+        if owner != container.worker_id and not agent.is_dead(owner):
+            held.setdefault(owner, []).append(context.id)
+
+    def release(done: Future[Reply]) -> None:
+        if done.exception() is None:
+            for context_id in done.value().metadata["over"]:  # type: ignore[union-attr]
+                container.release_context_if_present(int(context_id))  # type: ignore[arg-type]
+
+    for owner, context_ids in held.items():
+        words: dict[str, Value] = {"context_ids": [], "held": context_ids}
+        kind = MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ
+        try:
+            told = agent.send(owner, kind, (), words, retries=_RETRIES)
+        except RpcError as error:  # the owner is lost as well, or RPC ends
+            _logger.info("worker %d was not asked about contexts: %s", owner, error)
+            continue
+        told.add_done_callback(release)

@@ -49,12 +49,12 @@ class _Shard:
         self.released: set[int] = set()
         self.until: deque[tuple[float, int]] = deque()
 
-    def take(self, context_id: int) -> DistAutogradContext | None:
-        """Take a context out and put a tombstone in its place."""
+    def take(self, context_id: int, *, may_come: bool = False) -> DistAutogradContext | None:
+        """Take a context out and put a tombstone in its place, or where it may come yet."""
         now = time.monotonic()
         with self.lock:
             context = self.contexts.pop(context_id, None)
-            if context is not None:
+            if context is not None or (may_come and context_id not in self.released):
                 while self.until and self.until[0][0] < now:
                     self.released.discard(self.until.popleft()[1])
                 self.released.add(context_id)
@@ -202,7 +202,8 @@ class DistAutogradContainer:
         self._release(context_id, told_by)
 
     def _release(self, context_id: int, told_by: int | None = None) -> bool:
-        context = self._shard(context_id).take(context_id)
+        # Whoever is asked to release it may have a message of it that waits to be run.
+        context = self._shard(context_id).take(context_id, may_come=told_by is not None)
         if _current.context_id == context_id:
             _current.context_id = INVALID_CONTEXT_ID
         if context is None:

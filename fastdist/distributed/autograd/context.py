@@ -155,6 +155,11 @@ class DistAutogradContext:
             self._ended_passes.add(pass_id)
             return not known
 
+    def has_ended(self, pass_id: int) -> bool:
+        """Return whether this worker's part of a pass is over, or was given up."""
+        with self._lock:
+            return pass_id in self._ended_passes
+
     def note_arrival(self, message_id: int) -> None:
         """Count a gradient message of the pass under way."""
         with self._lock:

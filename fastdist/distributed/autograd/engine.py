@@ -186,6 +186,11 @@ class DistEngine:
         for gradients in came:
             context.retrieve_send_function(gradients.message_id)
         root = GraphRoot((), (), next_sequence_number())
+        if not came and context.has_ended(pass_id):
+            # Asked to begin, as one that had heard nothing; it has heard meanwhile, and is done.
+            over: Future[None] = Future()
+            over.set_result(None)
+            return over, None
         mine = self._prepare(context, root, retain_graph, pass_id, sender, is_auto=is_auto)
         task = mine or context.graph_task()
         if task is None or context.pass_id != pass_id:

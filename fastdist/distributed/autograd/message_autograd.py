@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
+from ...core.errors import WorkerLostError
 from ...graph.modes import tls
 from ...graph.node import Edge
 from ...tensor.tensor import Tensor
@@ -63,6 +64,9 @@ class AutogradInterceptor:
         block = envelope.autograd
         if block is None:
             return None
+        if get_current_agent().is_dead(envelope.peer):
+            # What it reached has been settled; it must not bring more.
+            raise WorkerLostError(f"worker {envelope.peer}, which sent this request, was lost")
         context = get_instance().get_or_create_context(block.context_id)
         add_recv_rpc_backward(context, block.message_id, envelope)
         return context_guard(block.context_id)

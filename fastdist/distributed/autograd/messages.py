@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...core.errors import ContextError, ContextReleasedError
 from ...core.future import Future
 from ...graph.forward_grad import end_callbacks
+from ..pipe.metadata import Value
 from ..rpc.handlers import Reply, register_handler
 from ..rpc.interceptors import Envelope, install
 from ..rpc.message_types import MessageType
@@ -46,13 +47,27 @@ def handle_gradients(envelope: Envelope) -> Reply | Future[None]:
     return done
 
 
-def handle_clean_up(envelope: Envelope) -> None:
-    """Release contexts that another worker released, and tell whom they reached from here."""
-    context_ids = envelope.metadata["context_ids"]
+def handle_clean_up(envelope: Envelope) -> Reply | None:
+    """Release contexts that another worker released, and tell whom they reached from here.
+
+    A worker that holds contexts of this one, and lost who brought them, hears which are over.
+    """
+    container = get_instance()
+    context_ids, held = envelope.metadata["context_ids"], envelope.metadata.get("held", ())
     assert isinstance(context_ids, tuple)
+    assert isinstance(held, tuple)
     for context_id in context_ids:
         assert isinstance(context_id, int)
-        get_instance().release_context_if_present(context_id, envelope.peer)
+        container.release_context_if_present(context_id, envelope.peer)
+    over: list[Value] = []
+    for context_id in held:
+        assert isinstance(context_id, int)
+        context = container.find_context(context_id)
+        if context is None:
+            over.append(context_id)
+        else:
+            context.add_known_worker(envelope.peer)
+    return Reply([], {"over": over}) if held else None
 
 
 def install_all() -> None:

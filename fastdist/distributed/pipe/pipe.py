@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
-from fastdist.core.errors import RpcError
 from fastdist.distributed.sockets import Doorbell
 
 from .lane import Lane
@@ -67,6 +67,8 @@ class Pipe:
         # Guards everything below. No lane is made, used or closed, and no call failed, under it.
         self._lock = threading.Lock()
         self._closed = Doorbell()
+        # Raised as a copy: an error that is raised again and again collects the frames of all who
+        # raised it, and with them whatever they held.
         self._error: Exception | None = None
         self._pending: dict[int, PendingCall] = {}
         self._free: list[OwnLane] = []
@@ -88,7 +90,7 @@ class Pipe:
         """
         with self._lock:
             if self._error is not None:
-                raise self._error
+                raise copy.copy(self._error)
             if self._free:
                 own = self._free.pop()
                 self._lanes_out += 1
@@ -136,7 +138,7 @@ class Pipe:
             if self._shared is None:
                 with self._lock:
                     if self._error is not None:
-                        raise self._error
+                        raise copy.copy(self._error)
                 shared = SharedLane(self._connect(self._closed, 0), self._attend)
                 shared.send(self._greet(0))
                 self._shared = shared
@@ -161,7 +163,7 @@ class Pipe:
         """
         with self._lock:
             if self._error is not None:
-                raise self._error
+                raise copy.copy(self._error)
             self._pending[message_id] = call
 
     def take_pending(self, message_id: int) -> PendingCall | None:
@@ -220,9 +222,3 @@ class Pipe:
             call.fail(error)
         for own in lanes:
             own.lane.close()
-
-
-def require_no_error(error: Exception | None) -> None:
-    """Raise error if there is one, as a fresh exception: many threads may raise it at once."""
-    if error is not None:
-        raise type(error)(*error.args) if isinstance(error, RpcError) else error

@@ -196,7 +196,14 @@ class Incoming:
         self._send_envelope(envelope, body, encoding)
 
     def _answer_error(self, error: BaseException, *, was_async: bool = False) -> None:
-        self._send_envelope(*pack_error(error, self.server.me.name, self.caller.rank))
+        me, peer = self.server.me.name, self.caller.rank
+        try:
+            self._send_envelope(*pack_error(error, me, peer))
+        except Exception as failure:
+            # It pickles, and is too large for a message, say. Its caller must hear of it all the
+            # same.
+            failure.__context__ = error
+            self._send_envelope(*pack_error(failure, me, peer, text_only=True))
         self._has_ended(was_async=was_async)
 
     def _send_envelope(self, envelope: Envelope, body: bytes, encoding: int) -> None:

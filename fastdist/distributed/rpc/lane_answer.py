@@ -27,14 +27,14 @@ def receive_answer(call: Call, own: OwnLane, deadline: float | None) -> tuple[Me
         try:
             frames = own.lane.receive(deadline)
         except LaneInDoubt:
-            _ask(call, own)
+            ask(call, own)
             continue
         answer = decode_answer(frames, call.peer)
         # All others are answers of calls that took too long.
         if answer.message_id == call.message_id:
             if answer.type != MessageType.GREET_FIRST:
                 return answer, bytes_of(answer, frames)
-            _ask(call, own)
+            ask(call, own)
         elif answer.message_id == NO_CALL:
             if answer.type != MessageType.FINDINGS:
                 return answer, bytes_of(answer, frames)
@@ -48,7 +48,8 @@ def receive_answer(call: Call, own: OwnLane, deadline: float | None) -> tuple[Me
                 raise lost_error(call, may_have_run=True)
 
 
-def _ask(call: Call, own: OwnLane) -> None:
+def ask(call: Call, own: OwnLane) -> None:
+    """Greet again, and ask what became of a call."""
     own.serial += 1
     # What cannot leave now would be asked for nothing: the connection has broken again.
     if own.lane.try_send(own.greet()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from fastdist.core.errors import RpcError
 from fastdist.core.thread_pool import hand_on_lead
@@ -12,13 +12,16 @@ from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
 from fastdist.distributed.pipe.message import NO_CALL, Message
 
 from .handlers import Reply
-from .lane_answer import receive_answer
+from .lane_answer import ask, receive_answer
 from .outgoing import Call, open_answer
 
 if TYPE_CHECKING:
     from fastdist.distributed.pipe.pipe import OwnLane
 
     from .metrics import CallCounts
+
+
+ASK_EVERY_S: Final = 2.0
 
 
 class LaneCall:
@@ -42,6 +45,7 @@ class LaneCall:
         self._size = 0
         self._error: Exception | None = None
         self._is_over = False
+        self._asked_at = time.monotonic()
         counts.call_sent(call.peer.info.name, call.size_bytes())
         try:
             if own.greeting is not None:
@@ -60,6 +64,10 @@ class LaneCall:
         try:
             self._answer, self._size = receive_answer(self._call, self._own, deadline)
         except LaneTimeout:
+            # Who waits in short steps would never see the lane itself fall into doubt.
+            if time.monotonic() - self._asked_at >= ASK_EVERY_S:
+                self._asked_at = time.monotonic()
+                ask(self._call, self._own)
             return False
         except LaneClosed:
             self._error = self._lost_error(self._own, self._call)

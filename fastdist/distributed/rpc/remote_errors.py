@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 
-from fastdist.core.errors import RemoteError, RpcError
+from fastdist.core.errors import RemoteError
 from fastdist.distributed.pipe.metadata import Value
 
 from .body import deserialize, serialize
@@ -14,27 +15,32 @@ from .message_types import MessageType
 # The first words of the note that tells where an error comes from. An error that already has such
 # a note has crossed a worker before, and keeps the one it has.
 _ORIGIN = "On worker "
-_MAX_TEXT = 200_000
+_MAX_TEXT_BYTES = 200_000
 
 
-def pack_error(error: BaseException, worker_name: str, peer: int) -> tuple[Envelope, bytes, int]:
-    """Return envelope, body and encoding of a response that raises error at peer."""
-    text = "".join(traceback.format_exception(error))
+def pack_error(
+    error: BaseException, worker_name: str, peer: int, *, text_only: bool = False
+) -> tuple[Envelope, bytes, int]:
+    """Return envelope, body and encoding of a response that raises error at peer.
+
+    Note    never raises: somebody waits for this
+    """
     metadata: dict[str, Value] = {
         "worker": worker_name,
         "type": f"{type(error).__module__}.{type(error).__qualname__}",
-        "message": _cut(str(error)),
-        "traceback": _cut(text),
+        "message": _cut(_text_of(error, str)),
+        "traceback": _cut(_text_of(error, _format)),
     }
     envelope = Envelope(MessageType.EXCEPTION, peer, [], metadata)
     # SystemExit and KeyboardInterrupt are not for the caller to obey.
-    if isinstance(error, Exception):
+    if isinstance(error, Exception) and not text_only:
         try:
             body, encoding = serialize(error, envelope.tensors)
             if not envelope.tensors:
                 return envelope, body, encoding
-        except RpcError:
-            pass  # its text goes instead
+        except BaseException as failure:  # what users' own pickling raises may be anything
+            why = f"{type(failure).__name__}: {_text_of(failure, str)}"
+            metadata["why"] = _cut(f"it does not pickle there: {why}")
         envelope.tensors.clear()
     return envelope, b"", 0
 
@@ -46,7 +52,7 @@ def unpack_error(envelope: Envelope, body: bytes, encoding: int) -> Exception:
     error: Exception
     try:
         error = deserialize(body, encoding, envelope.tensors)
-        why = "" if isinstance(error, Exception) else "it does not pickle"
+        why = "" if isinstance(error, Exception) else metadata.get("why", "it does not pickle")
     except Exception as failure:
         why = f"{type(failure).__name__}: {failure}"
     if why:
@@ -56,8 +62,22 @@ def unpack_error(envelope: Envelope, body: bytes, encoding: int) -> Exception:
     return error
 
 
+def _text_of(error: BaseException, write: Callable[[BaseException], str]) -> str:
+    try:
+        return write(error)
+    except BaseException as failure:  # of the user's own __str__
+        return f"(its text cannot be had: {type(failure).__name__})"
+
+
+def _format(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
 def _cut(text: str) -> str:
-    if len(text) <= _MAX_TEXT:
-        return text
-    half = _MAX_TEXT // 2
-    return f"{text[:half]}\n... {len(text) - _MAX_TEXT} letters left out ...\n{text[-half:]}"
+    # A text of any letters, lone halves of surrogate pairs among them, must fit into the message.
+    encoded = text.encode(errors="backslashreplace")
+    if len(encoded) > _MAX_TEXT_BYTES:
+        half, left_out = _MAX_TEXT_BYTES // 2, len(encoded) - _MAX_TEXT_BYTES
+        middle = f"\n... {left_out} bytes left out ...\n".encode()
+        encoded = encoded[:half] + middle + encoded[-half:]
+    return encoded.decode(errors="replace")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
-from fastdist.core.errors import RemoteError, RpcError
+from fastdist.core.errors import RemoteError, RpcError, RpcTimeoutError
 from fastdist.core.future import Future
+from fastdist.core.thread_pool import lend_slot
 
 from . import constants
 from .agent import get_current_agent
 from .membership import WorkerInfo
+from .outgoing import deadline_of
 from .rref_proxy import RRefProxy
 
 T = TypeVar("T")
@@ -32,13 +35,25 @@ class OwnedValue:
         self.users: dict[int, int] = {}
         self.num_local = 0
 
-    def wait(self) -> Any:
+    def wait(self, timeout_s: float = 0.0) -> Any:
         """Return the value once it is there.
 
         Raises  a copy of the error of the function that should have made it: an error that is
-                raised holds the frames it passes, and this one lives as long as the references
+                raised holds the frames it passes, and this one lives as long as the references;
+                RpcTimeoutError if it is not there in time, or when the call that asks has to end
         """
-        self.future.then(_nothing).wait()
+        if not self.future.done():
+            deadline, _ = deadline_of(timeout_s)
+            # What makes the value may wait for a thread itself.
+            with lend_slot():
+                try:
+                    left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+                    self.future.then(_nothing).wait(left_s)
+                except TimeoutError:
+                    raise RpcTimeoutError(
+                        f"the value of RRef {self.rref_id:#x} was not made in time: the call that "
+                        "makes it still runs, or never came"
+                    ) from None
         error = self.future.exception()
         if error is None:
             return self.future.value()
@@ -150,7 +165,8 @@ class RRef(Generic[T]):
         Raises  what the function that makes the value raised; RpcTimeoutError; WorkerLostError
         """
         if self._owned is not None:
-            return self._owned.wait()  # type: ignore[no-any-return]
+            timeout_s = 0.0 if timeout == constants.UNSET_RPC_TIMEOUT else timeout
+            return self._owned.wait(timeout_s)  # type: ignore[no-any-return]
         creation = self._creation
         if creation is not None and creation.done():
             creation.value()  # raises if the value was never made

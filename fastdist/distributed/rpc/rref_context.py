@@ -170,18 +170,32 @@ class RRefContext:
         """Return (owner id, rref id, fork id, parent) of a reference that is about to travel."""
         fork_id, to = self._new_id(), getattr(packing, "peer", -1)
         with self._lock:
-            if rref._owned is None:
+            if rref._owned is None or to == self.me.id:
                 self._pending_children[fork_id] = (to, rref)
-            elif to != self.me.id:
+            else:
                 rref._owned.users[fork_id] = to
+        # Looked at last: who is lost only now drops what is here when that is heard of.
+        if self._agent.is_dead(to):
+            self.take_back(rref._id, fork_id)
         return rref._owner.id, rref._id, fork_id, self.me.id
+
+    def take_back(self, rref_id: int, fork_id: int) -> None:
+        """Forget a fork that has not arrived, and will not."""
+        with self._lock:
+            parent = self._pending_children.pop(fork_id, None)
+            owned = self._owned.get(rref_id)
+            if owned is not None:
+                owned.users.pop(fork_id, None)
+        del parent
+        if owned is not None:
+            self._drop_if_unused(rref_id)
 
     def arrive(self, owner_id: int, rref_id: int, fork_id: int, parent: int) -> RRef[Any]:
         """Return this worker's own reference of one that has travelled here."""
         if owner_id == self.me.id:
-            if parent != self.me.id:
-                self._accept(parent, fork_id)
+            # Held before it is accepted: the last reference elsewhere may end at that very moment.
             owned = self._get_or_create(rref_id, for_local=True)
+            self._accept(parent, fork_id)
             return RRef._make(self, self.me, rref_id, rref_id, owned)
         owner = self._agent.get_worker_info(owner_id)
         rref = RRef._make(self, owner, rref_id, fork_id)
@@ -192,12 +206,15 @@ class RRefContext:
         metadata = {"rref": rref_id, "fork": fork_id}
         kind = MessageType.RREF_FORK_REQUEST
         told = self._agent.send(owner_id, kind, (), metadata, retries=_RETRIES)
-        told.when_done(lambda done: self._fork_acknowledged(parent, fork_id, done))
+        told.when_done(lambda done: self._fork_acknowledged(owner_id, parent, fork_id, done))
         return rref
 
-    def _fork_acknowledged(self, parent: int, fork_id: int, done: Future[Any]) -> None:
+    def _fork_acknowledged(
+        self, owner_id: int, parent: int, fork_id: int, done: Future[Any]
+    ) -> None:
         self._confirm(fork_id)
-        if done.exception() is None:
+        # A dead owner needs no telling, and its values are gone.
+        if done.exception() is None or self._agent.is_dead(owner_id):
             self._accept(parent, fork_id)
 
     def _accept(self, parent: int, fork_id: int) -> None:
@@ -223,16 +240,16 @@ class RRefContext:
         try:
             result = run_function(*request.read_value())
         except BaseException as error:  # whoever fetches the value gets it
-            owned.future.try_complete(error=error)
+            self._complete(owned, None, error)
             return None
         if not isinstance(result, Later):
-            owned.future.try_complete(result)
+            self._complete(owned, result)
             return None
         answer: Future[None] = Future()
 
         def finish(done: Future[Any]) -> None:
             error = done.exception()
-            owned.future.try_complete(None if error else done.value(), error)
+            self._complete(owned, None if error else done.value(), error)
             answer.set_result(None)
 
         result.future.add_done_callback(finish)
@@ -295,8 +312,15 @@ class RRefContext:
         with self._lock:
             owned = self._owned.get(rref_id)
         if error is not None and owned is not None:
-            owned.future.try_complete(error=error)
+            self._complete(owned, None, error)
         self._confirm(fork_id)
+
+    def _complete(
+        self, owned: OwnedValue, value: object, error: BaseException | None = None
+    ) -> None:
+        owned.future.try_complete(value, error)
+        # The last reference may have ended before.
+        self._drop_if_unused(owned.rref_id)
 
     def _confirm(self, fork_id: int) -> None:
         with self._lock:
@@ -334,11 +358,15 @@ class RRefContext:
                     del owned.users[fork_id]
             unused = [rref_id for rref_id, owned in self._owned.items() if not owned.users]
             unborn = [o for o in self._owned.values() if o.rref_id >> 48 == worker.id]
-            lost = [f for f, (to, _) in self._pending_children.items() if to == worker.id]
+            lost = [
+                fork_id
+                for fork_id, (to, rref) in self._pending_children.items()
+                if worker.id in (to, rref._owner.id)
+            ]
             children = [self._pending_children.pop(fork_id) for fork_id in lost]
         for owned in unborn:
             # Fetched before it was made, and the call that makes it can come no more.
-            owned.future.try_complete(error=WorkerLostError(f"worker {worker.name!r} was lost"))
+            self._complete(owned, None, WorkerLostError(f"worker {worker.name!r} was lost"))
         for rref_id in unused:
             self._drop_if_unused(rref_id)
         del children

@@ -41,6 +41,8 @@ _ASK_WHO_S = 1.0
 # A member with calls under way holds up its next report for so long, unless they end, so that
 # rounds do not chase each other while a long call runs.
 _HOLD_UP_S = 0.2
+# Members of one timeout that came here one after the other give up so much apart, at most.
+_LATE_S = 1.0
 
 
 class _Verdict(NamedTuple):
@@ -131,7 +133,7 @@ class ShutdownBarrier:
         # Members with about the same deadline give up in the same round, so that all tell the same:
         # who goes first would take its calls out of the sum that the others get next.
         left_s = deadline - time.monotonic()
-        if left_s <= 0 or (verdict.somebody_gives_up and left_s < _HOLD_UP_S):
+        if left_s <= 0 or (verdict.somebody_gives_up and left_s < _LATE_S):
             raise _too_busy(verdict.busy, timeout_s)
 
     def _one_round(self, deadline: float, timeout_s: float) -> _Verdict:
@@ -147,7 +149,7 @@ class ShutdownBarrier:
                 "gives_up": left_s <= 0,
             }
             # The others may come to their last round a little later than this worker.
-            patience_s = 0.0 if deadline == math.inf else max(0.0, left_s) + _HOLD_UP_S
+            patience_s = 0.0 if deadline == math.inf else max(0.0, left_s) + _LATE_S
             try:
                 reply = self._agent.send(
                     leader.id, MessageType.SHUTDOWN_BARRIER_REQ, (), metadata, patience_s

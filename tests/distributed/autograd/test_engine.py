@@ -11,13 +11,14 @@ import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.autograd.graph import current_graph_task_execution_order
-from fastdist.core.errors import GraphError
+from fastdist.core.errors import ContextReleasedError, GraphError
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.dependencies import compute_dependencies
 from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.rpc.message_types import MessageType
+from fastdist.engine.graph_task import GraphRoot
 from fastdist.graph.accumulate_grad import accumulator_of
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.tasks import End, OnlyFirst, leaf, task_of
@@ -254,3 +255,21 @@ def test_the_gradient_of_a_leaf_whose_handle_is_gone_is_still_there(agent: FakeA
         da.backward(context_id, [loss])
         ((found, grad),) = da.get_gradients(context_id).items()
     assert found.tolist() == [1.0, 2.0] and grad.tolist() == [3.0, 3.0]
+
+
+def test_a_worker_that_has_done_its_part_may_be_asked_to_begin_it(agent: FakeAgent) -> None:
+    # The root asks whom it finds asleep; gradients may wake that one first.
+    with da.context() as context_id:
+        context = da._retrieve_context(context_id)
+        pass_id = next_pass(context)
+        done, parcel = dist_engine().execute_send_functions_async(
+            context, [], False, pass_id=pass_id, fresh=True, is_auto=True
+        )
+        assert done.done() and done.exception() is None and parcel is None
+        with pytest.raises(ContextReleasedError):
+            dist_engine()._prepare(context, GraphRoot((), (), 0), False, pass_id, is_auto=True)
+
+
+def next_pass(context: DistAutogradContext) -> int:
+    da.backward(context.id, [(leaf() * 2).sum()])
+    return context.pass_id

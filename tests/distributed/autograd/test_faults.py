@@ -15,6 +15,7 @@ import pytest
 import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
+from fastdist.core.errors import WorkerLostError
 from fastdist.distributed import rpc
 from tests.distributed.autograd.on_worker import outside
 from tests.distributed.workers import Group
@@ -160,6 +161,32 @@ def test_a_context_is_released_on_the_living_when_a_worker_in_between_is_dead() 
         group[0].run(release_current)
         for rank in (0, 2):
             group[rank].run(wait_for_nothing)
+
+
+def open_context_below_and_hear_of_a_loss() -> None:
+    with da.context(), pytest.raises(WorkerLostError):
+        rpc.rpc_sync("w1", double_below_and_wait, (leaf(),))
+
+
+def double_below_and_wait(x: Tensor) -> None:
+    rpc.rpc_sync("w2", double, (x,))
+    _reached.set()
+    assert _gate.wait(20)
+
+
+def test_a_context_is_released_where_only_the_lost_worker_knew_that_it_is() -> None:
+    with group_of(3) as group:
+        group[0].start(open_context_below_and_hear_of_a_loss)
+        group[1].run(wait_until_reached_at, "w2")
+        group[1].kill()
+        group[0].result()
+        for rank in (0, 2):
+            group[rank].run(wait_for_nothing)
+
+
+def wait_until_reached_at(worker: str) -> None:
+    wait_until_reached()
+    assert number_of_contexts(worker) == 1
 
 
 @pytest.mark.seed("C23", "C30")

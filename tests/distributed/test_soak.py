@@ -1,0 +1,79 @@
+"""Four workers that do all at once, with faults among them: nothing hangs, lies or leaks."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+
+import pytest
+
+from tests.distributed import soak
+from tests.distributed.workers import Group
+
+NUM_THREADS = 4
+
+
+class Soak:
+    """One seed's group, and what happens to it."""
+
+    def __init__(self, seed: int, seconds: float) -> None:
+        self.rng = random.Random(seed)
+        self.seed = seed
+        self.seconds = seconds
+        # The secret is given: worker 0, which would make one, may be the one that dies.
+        self.group = Group(soak.__file__, soak.WORLD_SIZE, {"FASTDIST_JOB_SECRET": "5e" * 32})
+        self.alive = list(range(soak.WORLD_SIZE))
+        self.waiter = threading.Event()
+
+    def run(self, *, kill: bool) -> None:
+        self.group.run_all(soak.init)
+        self.round(1, kill=False)
+        self.round(2, kill=kill)
+        for rank in self.alive:
+            self.group[rank].start(soak.leave)
+        for rank in self.alive:
+            assert self.group[rank].result() < 20
+            assert self.group[rank].end() == 0
+
+    def round(self, number: int, *, kill: bool) -> None:
+        for rank in self.alive:
+            self.group[rank].run(soak.begin, 10 * self.seed + number, NUM_THREADS, self.seconds)
+        self.waiter.wait(self.seconds / 4)
+        if kill:
+            victim = self.rng.choice(self.alive)
+            self.alive.remove(victim)
+            self.group[victim].kill()
+        self.freeze(self.rng.choice((0.3, 1.0, 3.0)))
+        for rank in self.alive:
+            self.group[rank].start(soak.end)
+        wrong = [self.group[rank].result(100)[1] for rank in self.alive]
+        assert wrong == [[]] * len(self.alive), f"seed {self.seed}"
+        for rank in self.alive:
+            self.group[rank].start(soak.wait_until_nothing_is_left)
+        left = [self.group[rank].result() for rank in self.alive]
+        assert left == [{}] * len(self.alive), f"seed {self.seed}"
+
+    def freeze(self, seconds: float) -> None:
+        victim = self.group[self.rng.choice(self.alive)]
+        victim.kill(signal.SIGSTOP)
+        self.waiter.wait(seconds)
+        victim.kill(signal.SIGCONT)
+
+
+def soak_with(seed: int, seconds: float, *, kill: bool) -> None:
+    run = Soak(seed, seconds)
+    try:
+        run.run(kill=kill)
+    finally:
+        run.group.kill()
+
+
+def test_workers_that_freeze_and_die_among_calls_of_all_kinds_leave_nothing_behind() -> None:
+    soak_with(1, 2.0, kill=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_workers_leave_nothing_behind_for_longer(seed: int) -> None:
+    soak_with(seed, 10.0, kill=seed % 2 == 0)
