@@ -1,0 +1,85 @@
+"""The thread that looks after a thread pool: it sees what time alone can tell."""
+
+from __future__ import annotations
+
+import threading
+from queue import Empty, SimpleQueue
+from typing import Final, Protocol
+
+LOOK_EVERY_S: Final = 0.001
+_LOOKS_BEFORE_SLEEP: Final = 3
+
+
+class Pool(Protocol):
+    """What is looked after."""
+
+    name: str
+
+    def look(self, seen: int) -> tuple[int, bool, float]:
+        """Do what time alone can tell; return the works led, whether to watch on, and how soon."""
+
+
+class PoolWatcher:
+    """The thread that looks after a pool while it has work, and sleeps otherwise.
+
+    Thread  `awake` is read by any, without the lock
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        # Guards the three below it.
+        self._lock = threading.Lock()
+        self.awake = False
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+        self._alarms: SimpleQueue[None] = SimpleQueue()
+
+    def attend(self, *, hurry: bool = False) -> None:
+        """Be awake for as long as there is something to watch. Cheap while awake."""
+        if self.awake:
+            if hurry:
+                self._alarms.put(None)
+            return
+        with self._lock:
+            if self.awake or self._stopped:
+                return
+            self.awake = True
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._watch, name=f"{self._pool.name}-watch", daemon=True
+                )
+                self._thread.start()
+        self._alarms.put(None)
+
+    def stop(self) -> None:
+        """End the thread and wait for its end."""
+        with self._lock:
+            self._stopped = True
+            thread = self._thread
+        self._alarms.put(None)
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _watch(self) -> None:
+        seen = quiet_looks = 0
+        nap_s = LOOK_EVERY_S
+        while not self._stopped:
+            if quiet_looks < _LOOKS_BEFORE_SLEEP:
+                self._nap(nap_s)
+            else:
+                # Closed first, looked after: work that began before the look is seen by it, work
+                # that begins later finds the watcher asleep and rings.
+                self.awake = False
+                if not self._pool.look(-1)[1]:
+                    self._alarms.get()
+                self.awake = True
+                quiet_looks = 0
+            works_led, watching, nap_s = self._pool.look(seen)
+            quiet_looks = 0 if watching or works_led != seen else quiet_looks + 1
+            seen = works_led
+
+    def _nap(self, seconds: float) -> None:
+        try:
+            self._alarms.get(timeout=seconds)
+        except Empty:
+            return
