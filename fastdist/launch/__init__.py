@@ -9,6 +9,7 @@
     environment.py    what a worker is told, by environment variables
     job_folder.py     one private folder a job, gone at its end
     job.py            the loop: workers, signals and the deadlines of an end
+    stopped.py        workers that lie stopped while others have ended
     worker_process.py one worker: its process, its group, its two pipes
     output.py         what the workers write, from their pipes to the screen
     lines.py          bytes of a pipe to lines, redrawn lines and held tracebacks
@@ -19,8 +20,8 @@
     report.py         what is said at the end
 
 One thread, one selector. Signals arrive through a wake-up pipe, exits as SIGCHLD, so the loop
-sleeps until something happens and never looks at a clock to find out. Several nodes add one thread
-that talks with the store.
+sleeps until something happens; only when a worker has ended does it look each second whether one of
+the others lies stopped. Several nodes add one thread that talks with the store.
 
 Each worker leads a process group of its own. A Ctrl-C therefore reaches the launcher alone, which
 passes it on and counts; what a worker started (a DataLoader's processes) goes with its group. A

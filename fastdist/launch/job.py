@@ -14,6 +14,7 @@ from fastdist.launch.output import Output
 from fastdist.launch.report import Failure, signal_name, worker_failure
 from fastdist.launch.screen import Screen
 from fastdist.launch.signals import SignalPipe, is_ending
+from fastdist.launch.stopped import StoppedWorkers
 from fastdist.launch.worker_process import WorkerProcess
 
 # Ctrl-C ends everything within 2 s, a failed worker within 5 s: grace, kill and report fit in.
@@ -46,6 +47,7 @@ class Job:
         self._where = where
         self._output = Output(screen, selector)
         self._workers: list[WorkerProcess] = []
+        self._stopped = StoppedWorkers()
         self._kill_at: float | None = None
         self._is_asked_twice = False
         self._has_lost_output = False
@@ -133,14 +135,21 @@ class Job:
                 self.stop_because(worker_failure(worker, text, self._where))
 
     def _next_deadline(self) -> float:
-        # Once the job ends, held text waits for its worker's end.
-        deadline = self._kill_at if self.failure is not None else self._output.next_release()
-        return math.inf if deadline is None else deadline
+        if self.failure is not None:
+            # Once the job ends, held text waits for its worker's end.
+            return math.inf if self._kill_at is None else self._kill_at
+        release = self._output.next_release()
+        look = self._stopped.next_look(self._workers)
+        return look if release is None else min(look, release)
 
     def _meet_deadlines(self) -> None:
         now = time.monotonic()
         if self.failure is None:
             self._output.release_held(now)
+            if now >= self._stopped.next_look(self._workers):
+                frozen = self._stopped.look(self._workers, now)
+                if frozen is not None:
+                    self.stop_because(frozen)
         elif self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
             for worker in self._workers:

@@ -53,6 +53,16 @@ class WorkerProcess:
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PID, self.pid, options) is not None
 
+    def is_stopped(self) -> bool:
+        """Say whether a signal has stopped the worker; False where the system does not tell."""
+        try:
+            with open(f"/proc/{self.pid}/stat", "rb") as file:
+                # The name, in parentheses, may hold anything; the state comes after it.
+                state = file.read().rpartition(b")")[2].split()[0]
+        except OSError:
+            return False
+        return state == b"T"
+
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the worker and to all that it started, if it still runs."""
         if self.status is not None:
