@@ -155,7 +155,7 @@ def _cupy() -> list[Row]:
         version = _version(name)
         if version is not None:
             return [Row("gpu", "cupy", f"{version} ({name})")]
-    extras = "not installed; with a GPU: pip install 'fastdist[cuda12]' or 'fastdist[cuda13]'"
+    extras = "not installed; with a GPU, in the clone: pip install -e '.[cuda12]' or '.[cuda13]'"
     return [Row("gpu", "cupy", extras, is_missing=True)]
 
 

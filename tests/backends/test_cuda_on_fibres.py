@@ -141,6 +141,8 @@ def test_without_cupy_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     forget_cupy()
-    with pytest.raises(DeviceError, match=r"pip install 'fastdist\[cuda12\]'"):
+    with pytest.raises(
+        DeviceError, match=r"in the clone of fastdist, pip install -e '.\[cuda12\]'"
+    ):
         load()
     monkeypatch.setitem(sys.modules, "cupy", cupy)

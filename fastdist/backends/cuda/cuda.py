@@ -181,8 +181,8 @@ def load() -> CudaBackend:
         if error.name != "cupy":
             raise
         raise DeviceError(
-            "cuda needs CuPy, which is not installed: pip install 'fastdist[cuda12]'"
-            " (or fastdist[cuda13], by the driver's CUDA version)"
+            "cuda needs CuPy, which is not installed: in the clone of fastdist, "
+            "pip install -e '.[cuda12]' (or '.[cuda13]', by the driver's CUDA version)"
         ) from None
     try:
         count = cuda.runtime.getDeviceCount()

@@ -310,9 +310,10 @@ def _disagreement(name: bytes, group: _Group, rank: int, world_size: int, value:
     """Return why rank cannot join group, or nothing if it can."""
     if group.world_size != world_size:
         others = ", ".join(str(other) for other in sorted(group.values))
+        who = f"ranks {others} say" if len(group.values) > 1 else f"rank {others} says"
         return (
             f"join {show(name)}: rank {rank} says the world has {world_size} members, "
-            f"but ranks {others} say {group.world_size}; start all with the same world size"
+            f"but {who} {group.world_size}; start all with the same world size"
         )
     if rank == -1:
         return f"join {show(name)}: all {world_size} places are taken"
