@@ -73,7 +73,8 @@ def _scale(canvas: Canvas, ratios: Sequence[float], height: int) -> Axis:
 
 def _draw_row(canvas: Canvas, across: Axis, row: Mapping[str, Any], y: float) -> None:
     def place(ratio: float) -> float:
-        return across.place(min(max(math.log(ratio), across.low), across.high))
+        # Nothing at all, such as an idle worker's share of a core, has no logarithm.
+        return across.place(min(max(math.log(max(ratio, 1e-9)), across.low), across.high))
 
     ratio = row["ratio"]
     colour = _FASTER if ratio["median"] <= 1.0 else _SLOWER

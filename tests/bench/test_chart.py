@@ -52,10 +52,10 @@ def test_a_row_without_a_peer_is_left_out_and_figures_stand_beside_the_others() 
 
 
 def test_what_is_out_of_bounds_is_drawn_at_the_edge() -> None:
-    picture = drawn(measured("far", 1000.0), measured("near", 0.0001))
-    far, near = places(picture, "circle", "cx")
+    picture = drawn(measured("far", 1000.0), measured("near", 0.0001), measured("nothing", 0.0))
+    far, near, nothing = places(picture, "circle", "cx")
     width = float(picture.attrib["width"])
-    assert 0 < near < far < width
+    assert 0 < nothing <= near < far < width
 
 
 def test_a_target_is_a_stroke_across_its_row() -> None:
