@@ -22,9 +22,10 @@ _SQUARE: Final = 16
 # Between these bounds exp needs no shift: sums of 1024 terms and their quotients stay normal
 # float32 numbers, and rounding is no worse than that of x - max(x).
 _SAFE: Final = 40.0
-# For logarithms of such sums the bounds are narrower: log(sum) - x cancels, and at 4 it still is as
-# exact as the shifted form is for the largest x.
-_EXACT: Final = 4.0
+# For logarithms of such sums the bounds are narrower: x - log(sum) cancels. Up to 1 the result of
+# two terms or more is at least 0.12, and as exact as the shifted form's; at 4 it can be 3e-4 with
+# the rounding of 4. A single term's must be 0.
+_EXACT: Final = 1.0
 
 
 @lru_cache(maxsize=64)
@@ -116,9 +117,10 @@ def _log_softmax(facts: Facts) -> Run | None:
         return None
     total, shift = _spread_sums(*found, facts.dtype), _shifted(*found, facts.dtype)
     exp, log, subtract = np.exp, np.log, np.subtract
+    exact = _EXACT if found[1] > 1 else -1.0
 
     def log_softmax(x: Any) -> Any:
-        if not (x.item(x.argmax()) <= _EXACT and x.item(x.argmin()) >= -_EXACT):
+        if not (x.item(x.argmax()) <= exact and x.item(x.argmin()) >= -exact):
             x = shift(x)
         t = total(exp(x))
         return subtract(x, log(t, t), t)
@@ -176,12 +178,13 @@ def _cross_entropy(facts: Facts) -> Run | None:
     (rows, classes), dtype, (reduction,) = shape, facts.dtype, facts.numbers
     column, starts, one = ones(classes, dtype), row_starts(rows, classes), ones(rows, dtype)
     shift, count = _shifted(rows, classes, dtype), number(rows, dtype)
+    exact = _EXACT if classes > 1 else -1.0
     exp, log, add, subtract, divide, empty = (
         np.exp, np.log, np.add, np.subtract, np.divide, np.empty,
     )  # fmt: skip
 
     def cross_entropy(x: Any, target: Any) -> Any:
-        if not (x.item(x.argmax()) <= _EXACT and x.item(x.argmin()) >= -_EXACT):
+        if not (x.item(x.argmax()) <= exact and x.item(x.argmin()) >= -exact):
             x = shift(x)
         weights = exp(x)
         totals = weights.dot(column)

@@ -162,6 +162,18 @@ def test_softmax_is_the_ordinary_one(name: str, scale: float, shape: Any, dtype:
     assert_same(f"softmax.{name}", [x], [(shape, dtype)], (len(shape) - 1,))
 
 
+def test_the_logarithm_of_what_is_nearly_certain_keeps_its_digits() -> None:
+    tops = np.linspace(0.1, 6.0, 400)
+    x = np.stack([tops, -tops], 1)
+    exact = -np.log1p(np.exp(x[:, 1] - x[:, 0]))
+    for one, right in zip(x.astype(np.float32), exact, strict=True):
+        found = shortened("softmax.log_softmax", [one], [((2,), np.float32)], (0,))
+        assert abs(float(found[0][0]) - right) < 1.7e-7
+    alone = np.array([[0.3], [0.7]], np.float32)
+    (found,) = shortened("softmax.log_softmax", [alone], [((2, 1), np.float32)], (1,))
+    assert found.tolist() == [[0.0], [0.0]]
+
+
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_softmax_of_nan_and_infinities_is_the_ordinary_one(name: str) -> None:
     x = EXTREMES.astype(np.float32)
