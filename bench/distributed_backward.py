@@ -8,11 +8,11 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from .harness import Case, Row, compare, peer_torch
-from .rpc import Couple, serve
+from .harness import Row
+from .rpc import compare_couples, serve
 
 # case: (what, turns a sample, ratio to reach)
-CASES = {
+CASES: dict[str, tuple[str, int, float | None]] = {
     "enter a context and leave it": ("context", 200, None),
     "add 8x8 forward": ("forward", 50, None),
     "add 8x8, forward and backward": ("tiny", 50, 1.0),
@@ -23,19 +23,7 @@ CASES = {
 
 def run(rounds: int) -> list[Row]:
     """Compare a tiny round trip with its parts, one with large tensors, and one with many calls."""
-    kinds = tuple(what for what, _, _ in CASES.values())
-    couples = [Couple(name, __name__) for name in ("fastdist", *(["torch"] * bool(peer_torch())))]
-    try:
-        for couple in couples:
-            couple.warm_up(*kinds)
-        cases = [
-            Case(name, *(couple.stopwatch(what) for couple in couples), target=goal, number=number)
-            for name, (what, number, goal) in CASES.items()
-        ]
-        return compare(cases, rounds)
-    finally:
-        for couple in couples:
-            couple.end()
+    return compare_couples(__name__, CASES, rounds)
 
 
 def add(a: Any, b: Any) -> Any:

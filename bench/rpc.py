@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
@@ -40,6 +40,28 @@ def run(rounds: int) -> list[Row]:
         if peer is not None:
             peer.end()
     return rows
+
+
+def compare_couples(
+    module: str, cases: Mapping[str, tuple[str, int, float | None]], rounds: int
+) -> list[Row]:
+    """Compare the works of a benchmark's module, ours and, where torch is installed, torch's.
+
+    A case has the name of the work, the turns a sample, and the ratio to reach.
+    """
+    works = tuple(what for what, _, _ in cases.values())
+    couples = [Couple(name, module) for name in ("fastdist", *(["torch"] * bool(peer_torch())))]
+    try:
+        for couple in couples:
+            couple.warm_up(*works)
+        timed = [
+            Case(name, *(couple.stopwatch(what) for couple in couples), target=goal, number=number)
+            for name, (what, number, goal) in cases.items()
+        ]
+        return compare(timed, rounds)
+    finally:
+        for couple in couples:
+            couple.end()
 
 
 def _case(

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from .harness import Case, Row, compare, peer_torch
-from .rpc import Couple, same, serve
+from .harness import Row
+from .rpc import compare_couples, same, serve
 
 # case: (what, turns a sample, ratio to reach)
-CASES = {
+CASES: dict[str, tuple[str, int, float | None]] = {
     "64 KB, and back": ("same 64", 50, None),
     "256 KB, and back": ("same 256", 50, None),
     "1 MB, and back": ("same 1024", 20, 0.7),
@@ -26,19 +26,7 @@ CASES = {
 
 def run(rounds: int) -> list[Row]:
     """Compare calls whose tensor comes back, and calls whose callee reads the whole of it."""
-    kinds = tuple(what for what, _, _ in CASES.values())
-    couples = [Couple(name, __name__) for name in ("fastdist", *(["torch"] * bool(peer_torch())))]
-    try:
-        for couple in couples:
-            couple.warm_up(*kinds)
-        cases = [
-            Case(name, *(couple.stopwatch(what) for couple in couples), target=goal, number=number)
-            for name, (what, number, goal) in CASES.items()
-        ]
-        return compare(cases, rounds)
-    finally:
-        for couple in couples:
-            couple.end()
+    return compare_couples(__name__, CASES, rounds)
 
 
 def read(value: Any) -> float:
