@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, launch, text_of
-from .layout import element_strides, walk
+from .launch import C_TYPES, Launch, headers_for, launch, text_of
+from .rows import rows_along
 
 
 def cumsum(x: Any, out: Any, axis: int) -> None:
@@ -25,22 +25,12 @@ def cumprod(x: Any, out: Any, axis: int) -> None:
 
 def plan_scan(x: Any, out: Any, axis: int, *, product: bool) -> list[Launch]:
     """Return the launch of cumsum or cumprod; none if x is empty. A 0-d x is a row of one."""
-    steps, out_steps = element_strides(x), element_strides(out)
-    axis = axis % x.ndim if x.ndim else 0
-    kept = [other for other in range(x.ndim) if other != axis]
-    rows = walk(
-        [x.shape[a] for a in kept], [[out_steps[a] for a in kept], [steps[a] for a in kept]]
-    )
-    length = x.shape[axis] if x.ndim else 1
-    if not length or not rows.size:
+    rows = rows_along(x, out, axis)
+    if rows is None:
         return []
-    step_in, step_out = (steps[axis], out_steps[axis]) if x.ndim else (1, 1)
-    lanes = min(32, 1 << (length - 1).bit_length())
-    fields = (*rows.shape, *rows.strides[0], *rows.strides[1])
-    task = int64_fields(rows.size, length, lanes, step_in, step_out, *fields)
-    wide = rows.size >= 2**32
-    source = source_of_scan(x.dtype, len(rows.shape), product=product, wide=wide)
-    return [Launch(source, "scan", (-(-rows.size * lanes // THREADS), 1), (x, out, task))]
+    lanes = min(32, 1 << (rows.length - 1).bit_length())
+    source = source_of_scan(x.dtype, rows.kept, product=product, wide=rows.wide)
+    return [rows.launch(source, "scan", lanes)]
 
 
 @functools.lru_cache(maxsize=256)

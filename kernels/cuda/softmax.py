@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, launch, text_of
-from .layout import element_strides, walk
+from .launch import C_TYPES, THREADS, Launch, headers_for, launch, text_of
+from .rows import rows_along
 
 
 def log_softmax(x: Any, out: Any, axis: int) -> None:
@@ -33,22 +33,12 @@ def softmax(x: Any, out: Any, axis: int) -> None:
 
 def plan_softmax(x: Any, out: Any, axis: int, *, logarithm: bool) -> list[Launch]:
     """Return the launch of softmax or log_softmax; none if x is empty. A 0-d x is a row of one."""
-    steps, out_steps = element_strides(x), element_strides(out)
-    axis = axis % x.ndim if x.ndim else 0
-    kept = [other for other in range(x.ndim) if other != axis]
-    rows = walk(
-        [x.shape[a] for a in kept], [[out_steps[a] for a in kept], [steps[a] for a in kept]]
-    )
-    length = x.shape[axis] if x.ndim else 1
-    if not length or not rows.size:
+    rows = rows_along(x, out, axis)
+    if rows is None:
         return []
-    step_in, step_out = (steps[axis], out_steps[axis]) if x.ndim else (1, 1)
-    lanes = min(THREADS, 1 << max(-(-length // 4) - 1, 0).bit_length())
-    fields = (*rows.shape, *rows.strides[0], *rows.strides[1])
-    task = int64_fields(rows.size, length, lanes, step_in, step_out, *fields)
-    wide = rows.size >= 2**32
-    source = source_of_softmax(x.dtype, len(rows.shape), logarithm=logarithm, wide=wide)
-    return [Launch(source, "softmax", (-(-rows.size * lanes // THREADS), 1), (x, out, task))]
+    lanes = min(THREADS, 1 << max(-(-rows.length // 4) - 1, 0).bit_length())
+    source = source_of_softmax(x.dtype, rows.kept, logarithm=logarithm, wide=rows.wide)
+    return [rows.launch(source, "softmax", lanes)]
 
 
 @functools.lru_cache(maxsize=256)
