@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from fastdist import autograd
 from fastdist.autograd import forward_ad
 from fastdist.dispatch.constants import constant
 from fastdist.dispatch.pointwise import PointwiseOp
+from tests.dispatch.ways import general_calls, gradient_of
 
 F = fd.nn.functional
 MASK = fd.tensor(np.arange(12).reshape(3, 4) % 3 == 0)
@@ -45,36 +45,12 @@ def leaf() -> Any:
     return fd.tensor(values.astype(np.float32), requires_grad=True)
 
 
-@contextmanager
-def general_calls() -> Iterator[list[str]]:
-    """Yield a list of the pointwise ops that went the general way."""
-    general, went = PointwiseOp.general, list[str]()
-
-    def spy(self: Any, *args: Any, **kwargs: Any) -> Any:
-        went.append(self.name)
-        return general(self, *args, **kwargs)
-
-    PointwiseOp.general = spy  # type: ignore[method-assign]
-    try:
-        yield went
-    finally:
-        PointwiseOp.general = general  # type: ignore[method-assign]
-
-
-def gradient_of(call: Callable[[Any], Any], x: Any) -> np.ndarray:
-    x.grad = None
-    out = call(x)
-    out.backward(fd.ones_like(out.detach()) * 0.5)
-    found: np.ndarray = x.grad.numpy().copy()
-    return found
-
-
 @every_call
 def test_a_later_call_goes_the_short_way(name: str) -> None:
     x = leaf()
     for _ in range(3):
         CALLS[name](x), CALLS[name](x.detach())
-    with general_calls() as went:
+    with general_calls(PointwiseOp) as went:
         CALLS[name](x), CALLS[name](x.detach())
     assert went == []
 
@@ -120,7 +96,7 @@ def test_whole_and_bool_tensors_have_short_ways() -> None:
     a, b = fd.arange(4), fd.tensor([3, 2, 1, 1])
     for _ in range(3):
         results = [a + b, a * 2, a - 1, a == 2, a < b, a // b, a & b, MASK & MASK, ~MASK, -a]
-    with general_calls() as went:
+    with general_calls(PointwiseOp) as went:
         results = [a + b, a * 2, a - 1, a == 2, a < b, a // b, a & b, MASK & MASK, ~MASK, -a]
     assert went == []
     x, y = a.numpy(), b.numpy()

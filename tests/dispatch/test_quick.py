@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from fastdist.dispatch.op import OPS
 from fastdist.dispatch.structured import StructuredOp
 from fastdist.dispatch.way import Way
 from fastdist.engine.backward import modes_engine
+from tests.dispatch.ways import general_calls, gradient_of
 
 F = fd.nn.functional
 
@@ -63,36 +63,11 @@ def leaf(seed: int = 0) -> Any:
     return fd.tensor(values(seed), requires_grad=True)
 
 
-@contextmanager
-def only_short_ways() -> Iterator[list[str]]:
-    """Yield a list of the ops that went the general way nevertheless."""
-    general = StructuredOp.general
-    went: list[str] = []
-
-    def spy(self: Any, *args: Any, **kwargs: Any) -> Any:
-        went.append(self.name)
-        return general(self, *args, **kwargs)
-
-    StructuredOp.general = spy  # type: ignore[method-assign]
-    try:
-        yield went
-    finally:
-        StructuredOp.general = general  # type: ignore[method-assign]
-
-
-def gradient_of(call: Callable[[Any], Any], x: Any) -> np.ndarray:
-    x.grad = None
-    out = call(x)
-    out.backward(fd.ones_like(out.detach()) * 0.5)
-    found: np.ndarray = x.grad.numpy().copy()
-    return found
-
-
 @every_call
 def test_a_second_call_goes_the_short_way(name: str) -> None:
     x = leaf()
     CALLS[name](x), CALLS[name](x.detach())
-    with only_short_ways() as went:
+    with general_calls(StructuredOp) as went:
         CALLS[name](x), CALLS[name](x.detach())
     assert went == []
 
@@ -180,7 +155,7 @@ def test_a_subclass_goes_the_general_way() -> None:
     mine = object.__new__(Mine)
     mine.array, mine.layout = x.array, x.layout
     mine.edge = mine.extra = mine.storage = None
-    with only_short_ways() as went:
+    with general_calls(StructuredOp) as went:
         found = mine.softmax(1)
     assert went == ["softmax"]
     np.testing.assert_array_equal(found.numpy(), x.softmax(1).numpy())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from fastdist import autograd
 from fastdist.autograd import forward_ad
 from fastdist.dispatch.structured import StructuredOp
 from fastdist.dispatch.view import ViewOp
+from tests.dispatch.ways import general_calls, gradient_of
 
 MASK = fd.tensor([[True, False, True], [False, False, True]])
 
@@ -53,38 +53,15 @@ def leaf() -> Any:
     return fd.tensor(np.arange(6.0).reshape(2, 3), dtype=fd.float64, requires_grad=True)
 
 
-@contextmanager
-def general_calls() -> Iterator[list[str]]:
-    """Yield a list of the views and structured ops that went the general way."""
-    kept, went = (ViewOp.general, StructuredOp.general), list[str]()
-
-    def spy_on(general: Any) -> Any:
-        def spy(self: Any, *args: Any, **kwargs: Any) -> Any:
-            went.append(self.name)
-            return general(self, *args, **kwargs)
-
-        return spy
-
-    ViewOp.general, StructuredOp.general = map(spy_on, kept)  # type: ignore[method-assign]
-    try:
-        yield went
-    finally:
-        ViewOp.general, StructuredOp.general = kept  # type: ignore[method-assign]
-
-
-def gradient_of(call: Callable[[Any], Any], x: Any) -> np.ndarray:
-    x.grad = None
-    out = call(x)
-    out.backward(fd.arange(out.numel()).reshape(out.shape).to(out.dtype) + 1)
-    found: np.ndarray = x.grad.numpy().copy()
-    return found
+def counted(out: Any) -> Any:
+    return fd.arange(out.numel()).reshape(out.shape).to(out.dtype) + 1
 
 
 @every_call
 def test_a_second_call_goes_the_short_way(name: str) -> None:
     x = leaf()
     CALLS[name](x), CALLS[name](x.detach())
-    with general_calls() as went:
+    with general_calls(ViewOp, StructuredOp) as went:
         CALLS[name](x), CALLS[name](x.detach())
     assert went == []
 
@@ -93,9 +70,9 @@ def test_a_second_call_goes_the_short_way(name: str) -> None:
 def test_values_layouts_and_gradients_are_those_of_the_general_way(name: str) -> None:
     call, x = CALLS[name], leaf()
     call(x)
-    found, gradient = call(x), gradient_of(call, x)
+    found, gradient = call(x), gradient_of(call, x, counted)
     with autograd.set_detect_anomaly(True):
-        expected, wanted = call(x), gradient_of(call, x)
+        expected, wanted = call(x), gradient_of(call, x, counted)
     assert found.layout is expected.layout
     np.testing.assert_array_equal(found.detach().numpy(), expected.detach().numpy())
     np.testing.assert_array_equal(gradient, wanted)
@@ -108,7 +85,7 @@ def test_gradients_may_be_differentiated_again(name: str) -> None:
     out = call(x * 1.0)
     g = fd.arange(out.numel()).reshape(out.shape).to(out.dtype) + 1
     (recorded,) = autograd.grad(out, x, g, create_graph=True)
-    np.testing.assert_array_equal(recorded.detach().numpy(), gradient_of(call, x))
+    np.testing.assert_array_equal(recorded.detach().numpy(), gradient_of(call, x, counted))
 
 
 @every_call

@@ -1,0 +1,40 @@
+"""What tests of the short ways through ops share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+
+
+@contextmanager
+def general_calls(*kinds: Any) -> Iterator[list[str]]:
+    """Yield a list of the ops of these classes that went the general way nevertheless."""
+    went = list[str]()
+
+    def spy_on(general: Any) -> Any:
+        def spy(self: Any, *args: Any, **kwargs: Any) -> Any:
+            went.append(self.name)
+            return general(self, *args, **kwargs)
+
+        return spy
+
+    with ExitStack() as stack:
+        for kind in kinds:
+            patch = stack.enter_context(pytest.MonkeyPatch.context())
+            patch.setattr(kind, "general", spy_on(kind.general))
+        yield went
+
+
+def gradient_of(call: Callable[[Any], Any], x: Any, gradient: Any = None) -> np.ndarray:
+    """Return x's gradient through call, of halves if none is given for the result."""
+    x.grad = None
+    out = call(x)
+    out.backward(fd.ones_like(out.detach()) * 0.5 if gradient is None else gradient(out))
+    found: np.ndarray = x.grad.numpy().copy()
+    return found
