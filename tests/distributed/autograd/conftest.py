@@ -1,4 +1,4 @@
-"""What the tests of this folder share: a process that is a worker without others."""
+"""What the tests of this folder share: a worker without others, and three with each other."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 import fastdist.distributed.autograd as da
 from fastdist.distributed.autograd import container as containers
 from tests.distributed.autograd.fake_agent import FakeAgent, fake_agent
+from tests.distributed.autograd.programs import NOTHING, three_workers, wait_for_no_context
+from tests.distributed.workers import Group
 
 
 @pytest.fixture
@@ -19,3 +21,17 @@ def agent() -> Iterator[FakeAgent]:
         yield fake
     containers.clear_current_context_id()
     da._stop()
+
+
+@pytest.fixture(scope="module")
+def group(request: pytest.FixtureRequest) -> Iterator[Group]:
+    """Be three workers that run the functions of the test's file."""
+    with three_workers(str(request.path)) as group:
+        yield group
+
+
+@pytest.fixture
+def workers_hold_nothing(group: Group) -> Iterator[None]:
+    """Look, after the test, whether it left a context or a pass at a worker."""
+    yield
+    assert group.run_all(wait_for_no_context) == [NOTHING] * 3

@@ -47,7 +47,6 @@ def wait_for_no_context() -> dict[str, int]:
     """Return the debug information once it shows nothing, or after five seconds."""
     waiter = threading.Condition()
     with waiter:
-        waiter.wait_for(lambda: da._get_debug_info() == NOTHING or waiter.wait(0.02), 0.0)
         for _ in range(250):
             if da._get_debug_info() == NOTHING:
                 break

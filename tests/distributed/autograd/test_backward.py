@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from fastdist.distributed import rpc
 from tests.distributed.autograd.on_worker import on_worker, outside
 from tests.distributed.autograd.programs import (
     KINDS,
-    NOTHING,
     call,
     close,
     first_of,
@@ -27,28 +25,16 @@ from tests.distributed.autograd.programs import (
     mix,
     mix_along,
     mix_at,
-    three_workers,
     times_weight,
     wait_for_no_context,
     weight_gradient,
     weight_has_grad,
 )
-from tests.distributed.workers import Group
 
 # Workers find these by their names in this file.
-__all__ = ["init", "leave"]
+__all__ = ["init", "leave", "wait_for_no_context"]
 
-
-@pytest.fixture(scope="module")
-def group() -> Iterator[Group]:
-    with three_workers(__file__) as group:
-        yield group
-
-
-@pytest.fixture(autouse=True)
-def workers_hold_nothing(group: Group) -> Iterator[None]:
-    yield
-    assert group.run_all(wait_for_no_context) == [NOTHING] * 3
+pytestmark = pytest.mark.usefixtures("workers_hold_nothing")
 
 
 @pytest.mark.seed("E17", "E31", "E34", "U5", "C12")

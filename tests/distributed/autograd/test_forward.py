@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 import fastdist
@@ -14,7 +12,6 @@ from fastdist.distributed import rpc
 from tests.distributed.autograd.on_worker import on_worker, outside
 from tests.distributed.autograd.programs import (
     KINDS,
-    NOTHING,
     call,
     close_gate,
     contexts_of,
@@ -26,26 +23,14 @@ from tests.distributed.autograd.programs import (
     mix_at,
     nothing,
     open_gate,
-    three_workers,
     wait_at_gate,
     wait_for_no_context,
 )
-from tests.distributed.workers import Group
 
 # Workers find these by their names in this file.
-__all__ = ["init", "leave"]
+__all__ = ["init", "leave", "wait_for_no_context"]
 
-
-@pytest.fixture(scope="module")
-def group() -> Iterator[Group]:
-    with three_workers(__file__) as group:
-        yield group
-
-
-@pytest.fixture(autouse=True)
-def workers_hold_nothing(group: Group) -> Iterator[None]:
-    yield
-    assert group.run_all(wait_for_no_context) == [NOTHING] * 3
+pytestmark = pytest.mark.usefixtures("workers_hold_nothing")
 
 
 @pytest.mark.seed("U12", "U3")

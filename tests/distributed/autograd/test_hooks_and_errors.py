@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -16,7 +15,6 @@ from fastdist.core.errors import ContextError
 from fastdist.distributed import rpc
 from tests.distributed.autograd.on_worker import on_worker, outside
 from tests.distributed.autograd.programs import (
-    NOTHING,
     _seen,
     _weight,
     clear_seen,
@@ -31,29 +29,17 @@ from tests.distributed.autograd.programs import (
     mix_at,
     nothing,
     open_gate,
-    three_workers,
     wait_at_gate,
     wait_for_no_context,
     weight_gradient,
     what_was_seen,
     with_hook,
 )
-from tests.distributed.workers import Group
 
 # Workers find these by their names in this file.
-__all__ = ["init", "leave"]
+__all__ = ["init", "leave", "wait_for_no_context"]
 
-
-@pytest.fixture(scope="module")
-def group() -> Iterator[Group]:
-    with three_workers(__file__) as group:
-        yield group
-
-
-@pytest.fixture(autouse=True)
-def workers_hold_nothing(group: Group) -> Iterator[None]:
-    yield
-    assert group.run_all(wait_for_no_context) == [NOTHING] * 3
+pytestmark = pytest.mark.usefixtures("workers_hold_nothing")
 
 
 def note(what: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,7 +11,6 @@ from fastdist import Tensor
 from fastdist.distributed import rpc
 from tests.distributed.autograd.on_worker import on_worker
 from tests.distributed.autograd.programs import (
-    NOTHING,
     _seen,
     _weight,
     close,
@@ -22,27 +20,15 @@ from tests.distributed.autograd.programs import (
     leave,
     make_weight,
     mix,
-    three_workers,
     wait_for_no_context,
     weight_has_grad,
     what_was_seen,
 )
-from tests.distributed.workers import Group
 
 # Workers find these by their names in this file.
-__all__ = ["init", "leave"]
+__all__ = ["init", "leave", "wait_for_no_context"]
 
-
-@pytest.fixture(scope="module")
-def group() -> Iterator[Group]:
-    with three_workers(__file__) as group:
-        yield group
-
-
-@pytest.fixture(autouse=True)
-def workers_hold_nothing(group: Group) -> Iterator[None]:
-    yield
-    assert group.run_all(wait_for_no_context) == [NOTHING] * 3
+pytestmark = pytest.mark.usefixtures("workers_hold_nothing")
 
 
 def sum_of_mix(a: Tensor, b: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,30 +20,13 @@ from fastdist.graph.forward_grad import ForwardADLevel
 from fastdist.graph.modes import modes
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.on_worker import on_worker
+from tests.distributed.autograd.programs import init, leave, mix, mix_along, mix_at
 from tests.distributed.workers import Group
 
+# Workers find these by their names in this file.
+__all__ = ["init", "leave"]
+
 BOUND_S = 5.0
-
-
-def init() -> None:
-    options = rpc.TensorPipeRpcBackendOptions(rpc_timeout=30, init_timeout=30)
-    rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=options)
-
-
-def leave() -> None:
-    rpc.shutdown()
-
-
-@pytest.fixture(scope="module")
-def group() -> Iterator[Group]:
-    group = Group(__file__, 3)
-    try:
-        group.run_all(init)
-        yield group
-        group.run_all(leave)
-        assert group.end() == [0, 0, 0]
-    finally:
-        group.kill()
 
 
 def wait_for_no_mirror() -> tuple[int, int]:
@@ -62,20 +44,6 @@ def wait_for_no_mirror() -> tuple[int, int]:
 
 def values(seed: int) -> Tensor:
     return fastdist.tensor(np.random.default_rng(seed).standard_normal((3, 4)))
-
-
-def mix(a: Tensor, b: Tensor) -> Tensor:
-    return (a * b + a.sin()) * b
-
-
-def mix_at(a: Tensor, b: Tensor, *way: str) -> Tensor:
-    if not way:
-        return mix(a, b)
-    return rpc.rpc_sync(way[0], mix_at, (a * b, b, *way[1:])) + a
-
-
-def mix_along(a: Tensor, b: Tensor, steps: int) -> Tensor:
-    return mix(a, b) if not steps else mix_along(a * b, b, steps - 1) + a
 
 
 def dual_here(x: Tensor, t: Tensor) -> Tensor:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 import fastdist.distributed.autograd as da
@@ -12,7 +10,6 @@ from fastdist.core.errors import GraphError
 from fastdist.distributed import rpc
 from tests.distributed.autograd.on_worker import on_worker, outside
 from tests.distributed.autograd.programs import (
-    NOTHING,
     close,
     first_of,
     init,
@@ -20,25 +17,13 @@ from tests.distributed.autograd.programs import (
     leave,
     mix_along,
     mix_at,
-    three_workers,
     wait_for_no_context,
 )
-from tests.distributed.workers import Group
 
 # Workers find these by their names in this file.
-__all__ = ["init", "leave"]
+__all__ = ["init", "leave", "wait_for_no_context"]
 
-
-@pytest.fixture(scope="module")
-def group() -> Iterator[Group]:
-    with three_workers(__file__) as group:
-        yield group
-
-
-@pytest.fixture(autouse=True)
-def workers_hold_nothing(group: Group) -> Iterator[None]:
-    yield
-    assert group.run_all(wait_for_no_context) == [NOTHING] * 3
+pytestmark = pytest.mark.usefixtures("workers_hold_nothing")
 
 
 @pytest.mark.seed("E13", "E14")
