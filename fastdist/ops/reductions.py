@@ -255,6 +255,12 @@ def _(input: Any, input_t: Any, out: Any, input_layout: Layout, dim: Any, keepdi
     return (input_t * (input - whole).exp()).sum(dims, keepdim)
 
 
+def _plan_of_scan(name: str, layout: Layout, dim: int, dtype: DType | None) -> Plan:
+    dtype = dtype or (layout.dtype if layout.dtype.is_floating_point else int64)
+    axis = normalize_axis(name, dim, len(layout.shape))
+    return Plan(layout.shape, dtype, (axis,), compute=dtype)
+
+
 @structured("scan.cumsum", linear=True, fresh=True)
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Return the running sum along dim.
@@ -265,10 +271,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 
 @cumsum.plan
 def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
-    given = input.layout.dtype
-    dtype = dtype or (given if given.is_floating_point else int64)
-    axis = normalize_axis("cumsum", dim, len(input.layout.shape))
-    return Plan(input.layout.shape, dtype, (axis,), compute=dtype)
+    return _plan_of_scan("cumsum", input.layout, dim, dtype)
 
 
 @cumsum.vjp("input")
@@ -286,10 +289,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 
 @cumprod.plan
 def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
-    given = input.layout.dtype
-    dtype = dtype or (given if given.is_floating_point else int64)
-    axis = normalize_axis("cumprod", dim, len(input.layout.shape))
-    return Plan(input.layout.shape, dtype, (axis,), compute=dtype)
+    return _plan_of_scan("cumprod", input.layout, dim, dtype)
 
 
 def _has_zero(input: Any) -> bool:

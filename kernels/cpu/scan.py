@@ -11,25 +11,23 @@ from .silence import silent
 Array = np.ndarray[Any, Any]
 
 
-@silent
 def cumsum(x: Array, out: Array, axis: int) -> None:
     """Write the sums of x[..., :k + 1, ...] along axis into out; float16 adds in float32."""
-    if x.ndim == 0:
-        np.copyto(out, x)
-    elif x.dtype == np.float16:
-        np.copyto(out, np.add.accumulate(x, axis, dtype=np.float32), casting="unsafe")
-    else:
-        np.add.accumulate(x, axis, dtype=out.dtype, out=out)
+    _accumulate(np.add, x, out, axis)
 
 
-@silent
 def cumprod(x: Array, out: Array, axis: int) -> None:
     """Write the products of x[..., :k + 1, ...] along axis into out; float16 computes in
     float32.
     """
+    _accumulate(np.multiply, x, out, axis)
+
+
+@silent
+def _accumulate(ufunc: np.ufunc, x: Array, out: Array, axis: int) -> None:
     if x.ndim == 0:
         np.copyto(out, x)
     elif x.dtype == np.float16:
-        np.copyto(out, np.multiply.accumulate(x, axis, dtype=np.float32), casting="unsafe")
+        np.copyto(out, ufunc.accumulate(x, axis, dtype=np.float32), casting="unsafe")
     else:
-        np.multiply.accumulate(x, axis, dtype=out.dtype, out=out)
+        ufunc.accumulate(x, axis, dtype=out.dtype, out=out)
