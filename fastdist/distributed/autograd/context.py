@@ -208,11 +208,6 @@ class DistAutogradContext:
         with self._lock:
             self.num_sent += 1
 
-    def clear_outstanding_rpcs(self) -> None:
-        """Forget the messages of an earlier pass."""
-        with self._lock:
-            self._outstanding = []
-
     def clear_and_wait_for_outstanding_rpcs_async(self) -> Future[None]:
         """Return a Future of the answers to all gradient messages; the first error ends it."""
         with self._lock:
