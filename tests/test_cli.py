@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -106,7 +108,24 @@ def test_commands_without_arguments_refuse_them(capsys: pytest.CaptureFixture[st
     assert "takes no arguments, got '--all'" in capsys.readouterr().err
 
 
-def test_the_command_line_works_as_a_process() -> None:
-    command = [sys.executable, "-m", "fastdist.cli", "version"]
+@pytest.mark.parametrize("command", ["--help", "info", "version"])
+def test_a_reader_that_leaves_hears_no_traceback(command: str) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run(
+        [sys.executable, "-m", "fastdist", command],
+        stdout=write_end,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+    os.close(write_end)
+    assert done.stderr == b""
+    assert done.returncode == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize("module", ["fastdist", "fastdist.cli"])
+def test_the_command_line_works_as_a_process(module: str) -> None:
+    command = [sys.executable, "-m", module, "version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == f"fastdist {fastdist.__version__}\n"

@@ -51,7 +51,7 @@ ROOMS: dict[str, set[str]] = {
     "distributed": {"distributed.profiler", "distributed.optim"},
 }
 # These stand on top; only they may import the root package, which may import anything.
-TOP = {"", "cli", "launch", "run", "info", "examples"}
+TOP = {"", "__main__", "cli", "launch", "run", "info", "examples"}
 
 # third party: where it may be imported (a room or a module); numpy may be imported anywhere.
 THIRD_PARTIES = {

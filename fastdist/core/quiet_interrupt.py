@@ -6,11 +6,12 @@ import os
 import signal
 import sys
 
-_MODULES = ("fastdist.cli", "fastdist.run")
+_MODULES = ("fastdist", "fastdist.cli", "fastdist.run")
 
 
 def end_quietly_if_command() -> None:
-    """Let SIGINT end this process at once if it is `fastdist` or `python -m fastdist.run`.
+    """Let SIGINT end this process at once if it is `fastdist`, or one of the modules
+    that do the same.
 
     Imports take most of the time until a launcher listens to signals. An exception out of the
     middle of them would tell nothing. A program that imports fastdist keeps KeyboardInterrupt.

@@ -127,7 +127,7 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
     require_room_for(workers)
     (_require_module if given.module else _require_script)(given.program)
     _require_no_shadow(
-        os.getcwd() if given.module else os.path.dirname(os.path.realpath(given.program))
+        _current_folder() if given.module else os.path.dirname(os.path.realpath(given.program))
     )
     return LaunchOptions(
         program=given.program,
@@ -160,12 +160,22 @@ def _require_module(name: str) -> None:
     if name.endswith(".py") or os.sep in name:
         meant = os.path.splitext(name)[0].replace(os.sep, ".")
         raise ValueError(f"-m takes a module's name, got {name!r}: leave out -m, or say -m {meant}")
-    here = [os.getcwd(), *sys.path]
+    here = [_current_folder(), *sys.path]
     if not outermost or not (PathFinder.find_spec(outermost, here) or find_spec(outermost)):
         raise ValueError(
-            f"No module named {name}: nothing of that name is in {os.getcwd()} or installed for "
+            f"No module named {name}: nothing of that name is in {here[0]} or installed for "
             f"{sys.executable}"
         )
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise ValueError(
+            f"the current folder has been removed ({error.strerror}), and a module is looked for "
+            "there: `cd` into another one"
+        ) from error
 
 
 def _require_no_shadow(folder: str) -> None:

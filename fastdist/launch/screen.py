@@ -53,15 +53,21 @@ class Outlet:
         except BlockingIOError:
             written = 0
         except OSError as error:
-            self.error = error
-            self._pending.clear()
-            self._pending_bytes = 0
-            self._selector.unregister(self.fd)
+            self._pending.appendleft(data)
+            self.lose(error)
             return
         self._pending_bytes -= written
         if written < len(data):
             self._pending.appendleft(data[written:])
         elif not self._pending:
+            self._selector.unregister(self.fd)
+
+    def lose(self, error: OSError) -> None:
+        """Write nothing any more, because of error."""
+        self.error = error
+        if self._pending:
+            self._pending.clear()
+            self._pending_bytes = 0
             self._selector.unregister(self.fd)
 
 
@@ -81,7 +87,11 @@ class Screen:
         """The terminal's width in columns, None if stdout is none that can redraw a line."""
         if not self._is_terminal:
             return None
-        return os.get_terminal_size(self._out.fd).columns or 80
+        try:
+            return os.get_terminal_size(self._out.fd).columns or 80
+        except OSError as error:  # the terminal was closed, and its SIGHUP is still to come
+            self._out.lose(error)
+            return None
 
     def print(self, line: bytes, *, to_stderr: bool = False) -> None:
         """Show one line, above the one that redraws itself."""

@@ -42,6 +42,18 @@ def test_a_module_inside_a_package_that_is_missing_is_named(run_command: Any) ->
     assert b"No module named json.this_module_is_missing" in run.err
 
 
+def test_a_module_in_a_folder_that_was_removed_is_an_error_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "removed").mkdir()
+    monkeypatch.chdir(tmp_path / "removed")
+    (tmp_path / "removed").rmdir()
+    with pytest.raises(SystemExit) as told:
+        parse_options(["-m", "json.tool"])
+    assert told.value.code == 2
+    assert "fastdist run: the current folder has been removed" in capsys.readouterr().err
+
+
 def test_no_program_is_an_error_that_shows_a_whole_command(run_command: Any) -> None:
     run = run_command("-n", "3")
     assert run.end() == 2

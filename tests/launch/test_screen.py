@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import pty
@@ -92,6 +93,18 @@ def test_a_reader_that_has_gone_breaks_the_screen_but_not_the_launcher() -> None
         screen.print(b"y")
         assert screen.is_empty
     os.close(write_fd)
+
+
+def test_a_terminal_that_was_closed_breaks_the_screen_but_not_the_launcher() -> None:
+    shown, program = pty.openpty()
+    with PollSelector() as selector:
+        screen = Screen(selector, out=program, err=program)
+        screen.redraw(b"50 %")
+        os.close(shown)
+        screen.redraw(b"60 %")
+        assert screen.error is not None and screen.error.errno == errno.EIO
+        assert screen.is_empty and not selector.get_map()
+    os.close(program)
 
 
 def test_a_slow_reader_fills_the_screen_without_blocking() -> None:

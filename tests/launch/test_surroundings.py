@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,26 @@ def test_nothing_takes_the_place_of_a_closed_stdout(tmp_path: Path, closed: str)
     assert done.stderr == ("" if "2>&-" in closed else "[rank 0] err\n")
 
 
+def test_a_terminal_that_is_closed_ends_the_job_as_its_signal_does(
+    start_run: Any, watch: Callable[[int], Any]
+) -> None:
+    run = start_run(
+        """
+        import itertools, os, threading
+        print("pid is", os.getpid())
+        for i in itertools.count():
+            print(i, end="\\r")
+            threading.Event().wait(0.001)
+        """,
+        columns=80,
+    )
+    worker = watch(run.number_after("pid is"))
+    run.close_stdout()  # nobody sends a SIGHUP: it is not the launcher's own terminal
+    assert run.end(5.0) == 128 + signal.SIGPIPE
+    assert worker.ends_within(0.5)
+    assert run.err == b""
+
+
 @pytest.mark.parametrize("variable", ["TMPDIR", "XDG_RUNTIME_DIR"])
 def test_a_long_path_for_temporary_files_leaves_room_for_sockets(
     start_run: Any, tmp_path: Path, variable: str
@@ -89,7 +110,7 @@ def _refuse(*arguments: Any, **settings: Any) -> str:
     raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
 
-@pytest.mark.parametrize("command", ["fastdist.cli", "fastdist.run"])
+@pytest.mark.parametrize("command", ["fastdist", "fastdist.cli", "fastdist.run"])
 def test_a_ctrl_c_while_the_command_is_loaded_ends_it_without_words(
     command: str, tmp_path: Path
 ) -> None:
