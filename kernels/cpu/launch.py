@@ -73,31 +73,40 @@ def threading_layer() -> str:
     return str(_pool.threading_layer())
 
 
-def launch(loop: Loop, operands: tuple[Array, ...]) -> None:
-    """Run loop over operands, inputs first, which broadcast to the output, the last.
+def launcher(loop: Loop) -> Callable[[tuple[Array, ...]], None]:
+    """Return the function that runs loop over operands, inputs first, which broadcast to the last
+    one, the output.
 
     Thread  any, several at once; releases the GIL
     Raises  ShapeError if they do not broadcast
     """
-    for operand in operands:
-        # A NumPy scalar has a dtype and a shape as well, but not an array's memory.
-        assert isinstance(operand, np.ndarray), f"expected arrays, got {type(operand)}"
-    alone = _Runners.alone or _load_alone()
-    # Addresses instead of arrays: see Note [Reading array objects]. The tuple and the loop live in
-    # this frame until the call is over.
-    where = (loop.address, id(operands), len(operands), loop.sizes_address)
-    threads = min(_Runners.threads, operands[-1].size // loop.elements_per_thread)
-    if threads < 2 or _Runners.orphaned:
-        status = alone(*where)
-    else:
-        on_threads = _Runners.on_threads or _load_on_threads()
-        with _Runners.pool_lock:
-            status = on_threads(*where, threads)
-    if status == OVERLAP:
-        launch(loop, (*[array.copy() for array in operands[:-1]], operands[-1]))
-    elif status:
-        shapes = ", ".join(str(array.shape) for array in operands[:-1])
-        raise ShapeError(f"{shapes} do not broadcast to the output's {operands[-1].shape}")
+    # Bound to names of the closure: looked up one by one they cost half of a short launch.
+    address, sizes, share = loop.address, loop.sizes_address, loop.elements_per_thread
+    two_shares, array_type, runners = 2 * share, np.ndarray, _Runners
+
+    def launch(operands: tuple[Array, ...]) -> None:
+        for operand in operands:
+            # A NumPy scalar has a dtype and a shape as well, but not an array's memory.
+            assert operand.__class__ is array_type or isinstance(operand, array_type), operand
+        size = operand.size
+        # Addresses instead of arrays: see Note [Reading array objects]. The tuple lives in this
+        # frame until the call is over, the loop as long as this function.
+        if size < two_shares or runners.threads < 2 or runners.orphaned:
+            alone = runners.alone or _load_alone()
+            status = alone(address, id(operands), len(operands), sizes)
+        else:
+            on_threads = runners.on_threads or _load_on_threads()
+            threads = min(runners.threads, size // share)
+            with runners.pool_lock:
+                status = on_threads(address, id(operands), len(operands), sizes, threads)
+        if status == OVERLAP:
+            launch((*[array.copy() for array in operands[:-1]], operands[-1]))
+        elif status:
+            shapes = ", ".join(str(array.shape) for array in operands[:-1])
+            raise ShapeError(f"{shapes} do not broadcast to the output's {operands[-1].shape}")
+
+    launch.loop = loop  # type: ignore[attr-defined]
+    return launch
 
 
 def _load_alone() -> Callable[..., int]:

@@ -9,7 +9,6 @@ side calls Python's number by number, 60 ns each.
 
 from __future__ import annotations
 
-import functools
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -60,8 +59,8 @@ class PointwiseKernel:
         self.limit = SPECIAL_LIMIT if is_special else CHEAP_LIMIT if is_cheap else SMALL_LIMIT
         self.small = self._small_special if is_special else self._small
         self._into = into_function(body)
-        # By dtypes; None where NumPy computes them at any size.
-        self._loops: dict[tuple[int, ...], Callable[..., None] | None] = {}
+        # By dtypes, or by the one that all share; None where NumPy computes them at any size.
+        self._loops: dict[Any, Callable[..., None] | None] = {}
 
     def run(self, arrays: Sequence[Array], out: Array) -> None:
         """Write the body of arrays, which broadcast to out, into out.
@@ -81,14 +80,20 @@ class PointwiseKernel:
 
     def run_large(self, arrays: Sequence[Array], out: Array) -> None:
         """Do what run does, with Numba where it knows the body in these dtypes."""
-        key = tuple([array.dtype.num for array in (*arrays, out)])
+        dtype = out.dtype
+        for array in arrays:
+            if array.dtype is not dtype:
+                key: Any = tuple([array.dtype for array in (*arrays, out)])
+                break
+        else:
+            key = dtype  # all are of one: found in a third of the time
         try:
             loop = self._loops[key]
         except KeyError:
             if _HALF in [array.dtype for array in (*arrays, out)]:
                 self._run_half(arrays, out)
                 return
-            loop = self._compile(key, [array.dtype for array in arrays], out.dtype)
+            loop = self._compile(key, [array.dtype for array in arrays], dtype)
         if loop is None:
             self.run_small(arrays, out)
         else:
@@ -110,10 +115,10 @@ class PointwiseKernel:
             _copy(out, result)
 
     def _compile(
-        self, key: tuple[int, ...], dtypes: Sequence[Any], out_dtype: Any
+        self, key: Any, dtypes: Sequence[Any], out_dtype: Any
     ) -> Callable[..., None] | None:
         # Here, because this imports Numba: 0.3 s that small tensors never need.
-        from .launch import launch
+        from .launch import launcher
         from .numba_pointwise import can_compile, compile_loop
 
         with _compile_lock:
@@ -121,7 +126,7 @@ class PointwiseKernel:
                 found = None
                 if dtypes and can_compile(self._tree, dtypes):
                     loop = compile_loop(self._tree, self._names, dtypes, out_dtype)
-                    found = functools.partial(launch, loop)
+                    found = launcher(loop)
                 self._loops[key] = found
             return self._loops[key]
 
