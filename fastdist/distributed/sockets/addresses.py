@@ -129,8 +129,9 @@ def private_base() -> str:
 def _is_usable(folder: str) -> bool:
     """Return whether folder is this user's or everybody's, and can be written to."""
     try:
+        folder.encode()  # ZeroMQ takes no path that is not UTF-8
         found = os.stat(folder)
-    except OSError:
+    except (OSError, UnicodeEncodeError):
         return False
     is_safe = found.st_uid == os.getuid() or bool(found.st_mode & stat.S_ISVTX)
     return stat.S_ISDIR(found.st_mode) and is_safe and os.access(folder, os.W_OK | os.X_OK)
@@ -148,12 +149,7 @@ def ipc_directory() -> str:
         if _ipc_directory is None or _ipc_directory[0] != os.getpid():
             parent = runtime_directory()
             _remove_orphans(parent)
-            path = os.path.join(parent, f"ipc-{os.getpid()}-{secrets.token_hex(3)}")
-            os.mkdir(path, 0o700)
-            lock = os.open(
-                os.path.join(path, _LOCK_FILE), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600
-            )
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            path, lock = _make_locked_directory(parent)
             if _ipc_directory is None:
                 atexit.register(remove_ipc_directory)
             _ipc_directory = (os.getpid(), path, lock)
@@ -184,6 +180,20 @@ def remove_ipc_directory() -> None:
             os.close(_ipc_directory[2])
             _ipc_directory = None
             atexit.unregister(remove_ipc_directory)
+
+
+def _make_locked_directory(parent: str) -> tuple[str, int]:
+    """Make an ipc directory, and return it with the descriptor whose lock says that we live."""
+    while True:
+        path = os.path.join(parent, f"ipc-{os.getpid()}-{secrets.token_hex(3)}")
+        os.mkdir(path, 0o700)
+        file = os.path.join(path, _LOCK_FILE)
+        lock = os.open(file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # Before it was locked another process may have taken it for an orphan's, and removed it.
+        if os.path.exists(file):
+            return path, lock
+        os.close(lock)
 
 
 def _remove_orphans(parent: str) -> None:

@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import stat
+import struct
 import threading
 import time
 
@@ -145,6 +146,12 @@ class CertificateFolder:
                 f"{path!r} is no certificate: it holds no {which}; "
                 "zmq.auth.create_certificates makes them"
             )
+        try:
+            z85.decode(key[1])
+        except (KeyError, ValueError, struct.error) as error:
+            raise AuthenticationError(
+                f"{path!r} is damaged: its {which} is no key in Z85 letters"
+            ) from error
         return key[1]
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
+
+from fastdist.core.errors import AuthenticationError
 
 from .addresses import runtime_directory
 from .secret import JobSecret
@@ -16,12 +19,17 @@ def publish_secret(host: str, port: int, secret: JobSecret) -> None:
     """
     path = _path(host, port)
     temporary = f"{path}.{os.getpid()}-{secrets.token_hex(3)}"
-    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        os.write(file, secret.hex().encode())
-    finally:
-        os.close(file)
-    os.replace(temporary, path)
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(file, "wb") as writer:
+            writer.write(secret.hex().encode())
+        os.replace(temporary, path)
+    except OSError as error:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise AuthenticationError(
+            f"the secret for {host}:{port} cannot be left at {path!r}: {error.strerror}"
+        ) from error
 
 
 def read_published_secret(host: str, port: int) -> JobSecret | None:
@@ -30,9 +38,14 @@ def read_published_secret(host: str, port: int) -> JobSecret | None:
     Note    it may be that of an earlier owner who was killed: after a failed handshake read again
     """
     path = _path(host, port)
-    if not os.path.exists(path):
-        return None
-    return JobSecret.read_file(path, f"the secret that the owner of {host}:{port} left in {path!r}")
+    try:
+        return JobSecret.read_file(
+            path, f"the secret that the owner of {host}:{port} left in {path!r}"
+        )
+    except AuthenticationError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None
+        raise
 
 
 def withdraw_secret(host: str, port: int, secret: JobSecret) -> None:

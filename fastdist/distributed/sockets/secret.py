@@ -68,7 +68,7 @@ class JobSecret:
         """
         origin = origin or f"file {path!r}"
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", opener=_open_without_waiting) as file:
                 found, text = os.fstat(file.fileno()), file.read(1024)
         except OSError as error:
             raise AuthenticationError(
@@ -123,6 +123,11 @@ class JobSecret:
         raise TypeError(
             "a JobSecret does not pickle: give workers FASTDIST_JOB_SECRET_FILE instead"
         )
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    # To open a named pipe would take until somebody writes to it.
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _require_private(found: os.stat_result, origin: str) -> None:

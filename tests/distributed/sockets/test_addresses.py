@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import stat
@@ -15,6 +16,7 @@ import pytest
 
 from fastdist.core.errors import AuthenticationError, FastdistError
 from fastdist.distributed.sockets import (
+    addresses,
     free_port,
     ipc_directory,
     ipc_endpoint,
@@ -62,6 +64,16 @@ def test_without_xdg_it_lies_in_the_temporary_directory(
     short: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR")
+    monkeypatch.setattr("tempfile.tempdir", str(short))
+    assert runtime_directory() == str(short / f"fastdist-{os.getuid()}")
+
+
+def test_a_folder_whose_name_zeromq_does_not_take_is_not_used(
+    short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    latin = os.fsdecode(bytes(short) + b"/\xe9")
+    os.mkdir(latin)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", latin)
     monkeypatch.setattr("tempfile.tempdir", str(short))
     assert runtime_directory() == str(short / f"fastdist-{os.getuid()}")
 
@@ -129,3 +141,25 @@ def test_the_ipc_directory_of_a_killed_process_is_removed_by_the_next_one() -> N
     alive.communicate("", timeout=20)
     remove_ipc_directory()
     assert not own.exists()
+
+
+def test_an_ipc_directory_is_there_though_another_process_took_it_for_an_orphans(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove_ipc_directory()
+    lock = fcntl.flock
+    early = [1]
+
+    def flock(file: int, kind: int) -> None:
+        if kind == fcntl.LOCK_EX and early:
+            early.pop()
+            addresses._remove_orphans(str(base / "fastdist"))  # as the other does, just before
+        lock(file, kind)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    path = Path(ipc_directory())
+    assert not early
+    addresses._remove_orphans(str(base / "fastdist"))
+    assert path.exists()
+    assert list((base / "fastdist").glob("ipc-*")) == [path]
+    remove_ipc_directory()

@@ -54,6 +54,24 @@ def raw_key(path: str, name: str) -> bytes:
     return z85.decode(public_key)
 
 
+@pytest.mark.parametrize("letters", ["'" * 40, "#" * 40])
+def test_a_damaged_certificate_is_named_and_stops_nobody_else(
+    router: Socket, path: str, tmp_path: Path, letters: str
+) -> None:
+    other = make_certificates(tmp_path / "other", 2)
+    shutil.copy(os.path.join(path, "rank-0.key"), os.path.join(other, "rank-0.key"))
+    stranger = CertificateSecurity(CertificateFolder(other), "rank:1", lambda key: None)
+    damaged = os.path.join(path, "rank-3.key")
+    with open(damaged, "w") as file:
+        file.write(f'curve\n    public-key = "{letters}"\n')
+    with pytest.raises(AuthenticationError, match=r"rank-3\.key' is damaged: its public-key is no"):
+        CertificateFolder(path).read_ranks()
+    # The handler's thread, which reads the folder again for a stranger, lives on.
+    assert first_verdict(endpoint_of(router), stranger) in FAILED
+    security = CertificateSecurity(CertificateFolder(path), "rank:1", lambda key: None)
+    assert first_verdict(endpoint_of(router), security) == monitor.HANDSHAKE_SUCCEEDED
+
+
 @pytest.mark.parametrize("rank", [0, 1, 2])
 def test_a_member_is_let_in_and_its_rank_is_known(router: Socket, path: str, rank: int) -> None:
     lane = make_socket(zmq.DEALER, "lane")

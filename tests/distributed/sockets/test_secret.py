@@ -111,6 +111,12 @@ def test_a_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.M
         JobSecret.read_file(str(path))
 
 
+def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(AuthenticationError, match="not a regular file"):
+        JobSecret.read_file(str(tmp_path / "pipe"))
+
+
 @pytest.mark.parametrize("name", ["absent", "."])
 def test_a_file_that_is_none_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(AuthenticationError, match="cannot read the job secret"):
