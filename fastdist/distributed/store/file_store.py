@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fastdist.core.errors import AuthenticationError, StoreError
+from fastdist.core.errors import AuthenticationError, StoreError, StoreTimeoutError
 from fastdist.distributed.sockets import JobSecret
 
 from .access import SecretSource, choose_access
@@ -35,7 +35,7 @@ _SECRET = 0x80
 _CLOSED = 0x81
 # A file tells nobody that it has grown, so those who wait look again: soon at first, then at
 # leisure.
-_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.001, 0.02
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.0005, 0.02
 
 
 class FileStore(LocalStore):
@@ -68,12 +68,7 @@ class FileStore(LocalStore):
         self._file_secret: JobSecret | None = None
         self._file = self._open()
         try:
-            with self._locked():
-                start = os.pread(self._file, len(_MAGIC), 0)
-                # New, or its maker was killed while it wrote the first line.
-                if len(start) < len(_MAGIC) and _MAGIC.startswith(start):
-                    os.pwrite(self._file, _MAGIC, 0)
-                self._catch_up()
+            self._begin()
         except BaseException:
             os.close(self._file)
             raise
@@ -117,15 +112,12 @@ class FileStore(LocalStore):
         with self._changed:
             if self._is_closed:
                 return
-            if self._world_size > 0 and os.path.exists(self._path):
-                with self._locked():
-                    self._catch_up()
-                    self._write(_CLOSED, [])
-                    self._catch_up()
-                    if self._closed_count >= self._world_size:
-                        os.unlink(self._path)
-            os.close(self._file)
             super().close()
+            try:
+                if self._world_size > 0:
+                    self._leave()
+            finally:
+                os.close(self._file)
 
     def __repr__(self) -> str:
         return f"FileStore({self._path!r})"
@@ -157,20 +149,73 @@ class FileStore(LocalStore):
         except OSError as error:
             raise StoreError(f"{self!r}: cannot open: {error.strerror}") from error
 
+    def _begin(self) -> None:
+        """Write the first line if nobody has, and read what is there."""
+        try:
+            with self._changed, self._locked():
+                start = os.pread(self._file, len(_MAGIC), 0)
+                # New, or its maker was killed while it wrote the first line.
+                if len(start) < len(_MAGIC) and _MAGIC.startswith(start):
+                    os.pwrite(self._file, _MAGIC, 0)
+                self._catch_up()
+        except OSError as error:
+            raise StoreError(f"{self!r}: cannot be a store: {error.strerror}") from error
+
+    def _leave(self) -> None:
+        """Say in the file that one more has closed; the last one removes it."""
+        with self._alone():
+            if not self._is_in_place():
+                return  # removed before, or that of another run by now
+            self._catch_up()
+            self._write(_CLOSED, [])
+            self._catch_up()
+            if self._closed_count >= self._world_size:
+                os.unlink(self._path)
+
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the file against other writers, and be sure that it is still the one at path."""
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        try:
-            try:
-                is_there = os.path.samestat(os.stat(self._path), os.fstat(self._file))
-            except FileNotFoundError:
-                is_there = False
-            if not is_there:
+        with self._alone():
+            if not self._is_in_place():
                 raise StoreError(f"{self!r}: the file was removed or replaced while it was in use")
+            yield
+
+    def _is_in_place(self) -> bool:
+        try:
+            return os.path.samestat(os.stat(self._path), os.fstat(self._file))
+        except FileNotFoundError:
+            return False
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the file against other writers; _changed is held, and let go of while this waits.
+
+        Raises  StoreTimeoutError if another has it for too long: it may be frozen
+        """
+        is_closing, waited_s = self._is_closed, self._seconds(None)
+        deadline = time.monotonic() + waited_s
+        pauses = self._pauses()
+        while not self._try_lock():
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
+                raise StoreTimeoutError(
+                    f"{self!r}: another process has had the file locked for {waited_s:g} s; look "
+                    "for a stopped one that uses this file, or give a file of another file system"
+                )
+            self._changed.wait(min(remaining_s, next(pauses)))
+            if not is_closing:
+                self._require_open()
+        try:
             yield
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _try_lock(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     def _catch_up(self) -> None:
         """Apply every complete record behind _position. See Note [The log of a FileStore]."""

@@ -159,19 +159,20 @@ class Store(ABC):
         arguments = [key_bytes(group), b"%d" % rank, b"%d" % world_size, value_bytes(value)]
         if not who:
             return self._ask(Op.JOIN, arguments, timeout)
-        missing: tuple[str, ...] = ()
+        late = StoreTimeoutError("")
         with WaitingLine(who, self._seconds(timeout)) as line:
             for pause_s in line.pauses():
                 try:
                     return self._ask(Op.JOIN, arguments, pause_s)
                 except StoreTimeoutError as error:
-                    missing = error.missing
-                    if not missing:
-                        raise
-                    ranks = [int(other) for other in missing]
-                    if speaks_for_node(rank, ranks):
+                    # One that names nobody: the store itself was slow to answer, and may be again.
+                    late = error if error.missing or not late.missing else late
+                    ranks = [int(other) for other in error.missing]
+                    if ranks and speaks_for_node(rank, ranks):
                         line.tell(name_ranks(ranks, world_size))
-            raise _not_all_came(repr(self), group, world_size, missing, line.waited_s)
+            if not late.missing:
+                raise late
+            raise _not_all_came(repr(self), group, world_size, late.missing, line.waited_s)
 
     @abstractmethod
     def watch(self, prefix: str) -> Watch:

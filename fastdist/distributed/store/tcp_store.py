@@ -37,6 +37,7 @@ from .store import DEFAULT_TIMEOUT, Change, Store, Timeout, Watch, require_ok, s
 # How often a client looks for the secret that the owner of a loopback port has not left yet.
 _SECRET_PAUSE_S = 0.02
 _CLOSE_S = 5.0
+_CONNECT_S = 5.0
 _WORKERS = "\0workers"
 
 
@@ -137,18 +138,16 @@ class TCPStore(Store):
             self._bell.ring()
         for watch in watches:
             watch.close()
-        with self._connections_lock:
-            # Each waiting thread closes its own connection: a socket belongs to one thread.
-            if not self._connections_lock.wait_for(lambda: self._lent == 0, _CLOSE_S):
-                raise StoreError(f"{self!r}: {self._lent} calls did not end")
         for connection in idle:
             connection.close()
-        self._bell.close()
-        if self._server is not None:
-            atexit.unregister(self.close)
-            if self._source is SecretSource.PUBLISHED and self._secret is not None:
-                withdraw_secret(self._address, self.port, self._secret)
-            self._server.close()
+        try:
+            with self._connections_lock:
+                # Each waiting thread closes its own connection: a socket belongs to one thread.
+                if not self._connections_lock.wait_for(lambda: self._lent == 0, _CLOSE_S):
+                    raise StoreError(f"{self!r}: {self._lent} calls did not end")
+            self._bell.close()
+        finally:
+            self._end_service()
 
     def __repr__(self) -> str:
         return f"TCPStore({self.host!r}, {self.port})"
@@ -168,9 +167,22 @@ class TCPStore(Store):
             # Only now: who holds the port is the one whose secret counts.
             publish_secret(self._address, self.port, self._secret)
 
+    def _end_service(self) -> None:
+        if self._server is None:
+            return
+        atexit.unregister(self.close)
+        try:
+            if self._source is SecretSource.PUBLISHED and self._secret is not None:
+                withdraw_secret(self._address, self.port, self._secret)
+        finally:
+            self._server.close()
+
     def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:
-        waited_s = self._seconds(timeout)
-        connection = self._borrow(time.monotonic() + self._seconds(None))
+        waited_s, patience_s = self._seconds(timeout), self._seconds(None)
+        if timeout is not None:
+            # A question without patience needs a connection all the same.
+            patience_s = min(patience_s, max(waited_s, _CONNECT_S))
+        connection = self._borrow(time.monotonic() + patience_s)
         try:
             reply = connection.ask(op, arguments, waited_s)
         except BaseException:

@@ -91,10 +91,14 @@ class WaitingLine:
         if self._out is None:  # a process without stderr
             return
         if self._is_terminal:
-            self._out.write(_CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1])
+            text = _CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1]
         else:
-            self._out.write(text + "\n")
-        self._out.flush()
+            text += "\n"
+        try:
+            self._out.write(text)
+            self._out.flush()
+        except (OSError, ValueError):
+            self._out = None  # who reads it has gone, or it was closed: nobody needs the line
 
 
 def speaks_for_node(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import stat
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from fastdist.core.errors import AuthenticationError, StoreError
+from fastdist.core.errors import AuthenticationError, StoreError, StoreTimeoutError
 from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.store import FileStore
 
@@ -107,6 +111,62 @@ def test_a_file_that_goes_away_is_noticed(path: str) -> None:
         os.unlink(path)
         with pytest.raises(StoreError, match="removed or replaced while it was in use"):
             store.set("key", "value")
+
+
+def test_a_frozen_holder_of_the_lock_is_an_error_in_time_and_holds_up_no_reader(path: str) -> None:
+    holder = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    with FileStore(path, timeout=0.2) as store, ThreadPoolExecutor(1) as pool:
+        store.set("there", "yes")
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        locked = pool.submit(store.set, "key", "value")
+        assert store.get("there") == b"yes"
+        with pytest.raises(StoreTimeoutError, match=r"had the file locked for 0\.2 s; look for"):
+            locked.result(timeout=10)
+        fcntl.flock(holder, fcntl.LOCK_UN)
+        store.set("key", "value")
+    os.close(holder)
+
+
+def test_close_ends_a_wait_for_the_lock(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FileStore(path, timeout=20)
+    has_tried = threading.Event()
+    monkeypatch.setattr(store, "_try_lock", has_tried.set)  # returns None: it is another's
+    with ThreadPoolExecutor(1) as pool:
+        locked = pool.submit(store.set, "key", "value")
+        assert has_tried.wait(10)
+        store.close()
+        with pytest.raises(StoreError, match="is closed"):
+            locked.result(timeout=10)
+
+
+def test_what_is_no_plain_file_is_refused(path: str) -> None:
+    os.mkfifo(path)
+    with pytest.raises(StoreError, match="cannot be a store: Illegal seek"):
+        FileStore(path)
+
+
+def test_close_lets_go_of_a_file_that_was_replaced_and_leaves_the_other_alone(path: str) -> None:
+    store = FileStore(path, 1)
+    os.unlink(path)
+    with FileStore(path) as other:
+        store.close()
+        other.set("key", "value")
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(store._file)
+
+
+def test_close_lets_go_of_the_file_though_the_disk_is_full(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    store = FileStore(path, 1)
+    monkeypatch.setattr(os, "pwrite", refuse)
+    with pytest.raises(StoreError, match="cannot write: No space left"):
+        store.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(store._file)
 
 
 def test_the_last_of_the_world_removes_the_file(path: str) -> None:

@@ -25,7 +25,7 @@ from fastdist.distributed.sockets import (
 )
 from fastdist.distributed.sockets import security as security_module
 from fastdist.distributed.sockets.published_secret import publish_secret
-from fastdist.distributed.store import TCPStore, host_store
+from fastdist.distributed.store import TCPStore, host_store, tcp_store
 from fastdist.distributed.store.access import client_security
 from tests.distributed.store.conftest import assert_serves
 
@@ -162,6 +162,18 @@ def test_a_closed_store_gives_its_port_back_at_once() -> None:
     first.close()
     second, _ = host_store(port=port)
     second.close()
+
+
+def test_a_call_that_does_not_end_does_not_keep_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tcp_store, "_CLOSE_S", 0.05)
+    store, port = host_store(timeout=10)
+    connection = store._borrow(time.monotonic() + 10)
+    with pytest.raises(StoreError, match="1 calls did not end"):
+        store.close()
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+    store._drop(connection)
+    store._bell.close()
 
 
 @pytest.mark.parametrize("port", [-1, 65_536, "80", True, 0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,13 @@ import pytest
 from fastdist.core.errors import StoreTimeoutError
 from fastdist.distributed.rendezvous import rendezvous
 from fastdist.distributed.sockets import free_port
-from fastdist.distributed.store import HashStore, TCPStore, waiting_line
+from fastdist.distributed.store import (
+    HashStore,
+    TCPStore,
+    connection,
+    host_store,
+    waiting_line,
+)
 from fastdist.distributed.store.waiting_line import WaitingLine, name_ranks, speaks_for_node
 
 
@@ -85,6 +92,24 @@ def test_a_process_without_stderr_waits_in_silence(
         _wait_out(line, clock)
 
 
+class Broken(Terminal):
+    """A terminal, or a pipe, that nobody reads any more."""
+
+    def flush(self) -> None:
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+def test_a_reader_of_stderr_that_leaves_ends_the_line_and_not_the_wait(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, term: str
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    out = Broken()
+    with WaitingLine("'w0' (rank 0)", 9.0, out) as line:
+        assert len(_wait_out(line, clock)) > 2
+    assert out.getvalue().count("waits for") == 1
+
+
 def test_a_failed_wait_does_not_say_that_it_goes_on(clock: list[float]) -> None:
     out = io.StringIO()
     line = WaitingLine("'w0' (rank 0)", 5.0, out)
@@ -148,6 +173,52 @@ def test_who_joins_in_vain_is_told_the_whole_time() -> None:
         store.join("group", 0, b"a", 3, 0.3, who="'w0' (rank 0)")
     assert told.value.missing == ("1", "2")
     assert "2 of 3 ranks did not come within 0.3" in str(told.value)
+
+
+class SlowStore:
+    """A served store that answers nothing until `release` is set, and a client of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.release = threading.Event()
+        self.store, port = host_store(timeout=20)
+        server = self.store._server
+        assert server is not None
+        serve = server._serve_one
+
+        def serve_late() -> None:
+            self.release.wait(20)
+            serve()
+
+        self.client = TCPStore("127.0.0.1", port, timeout=20)
+        monkeypatch.setattr(server, "_serve_one", serve_late)
+        monkeypatch.setattr(connection, "_GRACE_S", 0.05)
+
+    def close(self) -> None:
+        self.release.set()
+        self.client.close()
+        self.store.close()
+
+
+@pytest.fixture
+def slow_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowStore]:
+    store = SlowStore(monkeypatch)
+    yield store
+    store.close()
+
+
+@pytest.mark.usefixtures("quick")
+def test_who_joins_asks_again_where_the_store_was_slow(slow_store: SlowStore) -> None:
+    late = threading.Timer(0.3, slow_store.release.set)
+    late.start()
+    assert slow_store.client.join("group", 0, b"a", 1, 20.0, who="'w0' (rank 0)") == [b"a"]
+    late.join()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_store_that_never_answers_is_told_when_time_is_over(slow_store: SlowStore) -> None:
+    with pytest.raises(StoreTimeoutError, match=r"did not answer join within .* stuck") as told:
+        slow_store.client.join("group", 0, b"a", 2, 0.4, who="'w0' (rank 0)")
+    assert told.value.missing == ()
 
 
 @pytest.mark.usefixtures("quick")
