@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import itertools
 import threading
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
@@ -18,8 +17,6 @@ from .shared_lane import SharedLane
 # Lanes for callers that block, beside the shared lane 0. A caller that finds none left uses lane 0
 # and waits for its Future: if it waited for a lane, calls that nest A -> B -> A could all wait.
 MAX_OWN_LANES: Final = 8
-# A message has 16 bits for the number of its lane, and 0 is the shared lane.
-MAX_LANE_NUMBER: Final = 0xFFFF
 
 
 class PendingCall(Protocol):
@@ -32,10 +29,11 @@ class PendingCall(Protocol):
 class OwnLane:
     """A lane that one blocking caller has to itself."""
 
-    __slots__ = ("greet", "greeting", "lane", "serial")
+    __slots__ = ("greet", "greeting", "lane", "number", "serial")
 
-    def __init__(self, lane: Lane, greet: Callable[[], list[Buffer]]) -> None:
+    def __init__(self, lane: Lane, number: int, greet: Callable[[], list[Buffer]]) -> None:
         self.lane = lane
+        self.number = number
         # Makes what must be the first message on every connection of the lane.
         self.greet = greet
         # What must go before the first call; None once it has.
@@ -63,7 +61,6 @@ class Pipe:
         self._connect = connect
         self._greet = greet
         self._attend = attend
-        self._max_own_lanes = max_own_lanes
         # Guards everything below. No lane is made, used or closed, and no call failed, under it.
         self._lock = threading.Lock()
         self._closed = Doorbell()
@@ -72,9 +69,10 @@ class Pipe:
         self._error: Exception | None = None
         self._pending: dict[int, PendingCall] = {}
         self._free: list[OwnLane] = []
-        self._num_own_lanes = 0
+        # Of the lanes that are not there. They are few and used again, the lowest first, so that a
+        # peer need remember no more lanes than there may be at once.
+        self._free_numbers = list(range(max_own_lanes, 0, -1))
         self._lanes_out = 0
-        self._lane_numbers = itertools.count()
         self._shared: SharedLane | None = None
         self._shared_lock = threading.Lock()
 
@@ -95,33 +93,34 @@ class Pipe:
                 own = self._free.pop()
                 self._lanes_out += 1
                 return own
-            if self._num_own_lanes >= self._max_own_lanes:
+            if not self._free_numbers:
                 return None
-            self._num_own_lanes += 1
+            number = self._free_numbers.pop()
             self._lanes_out += 1
-            # Never that of another lane that may still be there.
-            number = next(self._lane_numbers) % MAX_LANE_NUMBER + 1
         try:
             return OwnLane(
-                self._connect(self._closed, number), functools.partial(self._greet, number)
+                self._connect(self._closed, number), number, functools.partial(self._greet, number)
             )
         except BaseException:
             with self._lock:
-                self._num_own_lanes -= 1
+                self._free_numbers.append(number)
                 self._lanes_out -= 1
             raise
 
     def check_in(self, own: OwnLane, *, broken: bool = False) -> None:
         """Give a lane back; a broken one is closed, as is every one of a pipe in error."""
+        if broken:
+            # Before another lane can have its number: this one says no more.
+            own.lane.close()
         with self._lock:
             self._lanes_out -= 1
-            keep = self._error is None and not broken
-            if keep:
+            is_over = self._error is not None
+            if broken:
+                self._free_numbers.append(own.number)
+            elif not is_over:
                 self._free.append(own)
-            else:
-                self._num_own_lanes -= 1
-            close_bell = self._error is not None and self._lanes_out == 0
-        if not keep:
+            close_bell = is_over and self._lanes_out == 0
+        if is_over and not broken:
             own.lane.close()
         if close_bell:
             self._closed.close()

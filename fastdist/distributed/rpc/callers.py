@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from fastdist.core.errors import RpcError
+
 from .received_calls import CallerLane
 
 if TYPE_CHECKING:
@@ -13,12 +15,13 @@ if TYPE_CHECKING:
 
 
 class Callers:
-    """Lanes of callers, by the connection that each has now.
+    """Lanes of callers, by the connection that each has now; of one caller, max_lanes at most.
 
     Thread  greeted: the leader; everything else: any
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_lanes: int) -> None:
+        self._max_lanes = max_lanes
         # Guards both; a look-up by route reads one entry.
         self._lock = threading.Lock()
         self.by_route: dict[bytes, CallerLane] = {}
@@ -34,7 +37,15 @@ class Callers:
         """Take note of a connection, the first or a later one of a caller's lane.
 
         The greetings of a caller count up; what was said before a later one is not listened to.
+
+        Raises  RpcError for a number beyond what a caller may have: each lane is remembered, with
+                its last answer, as long as the caller lives
         """
+        if number >= self._max_lanes:
+            raise RpcError(
+                f"worker {record.name!r} greets by lane {number}; a member has {self._max_lanes} "
+                "connections to this worker at most, and numbers its lanes from 0"
+            )
         key = (record.rank, number)
         with self._lock:
             lane = self._by_number.get(key)

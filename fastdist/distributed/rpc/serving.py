@@ -72,7 +72,7 @@ class Server:
         self._listener = listener
         self._admit = admit
         self._left = left
-        self._callers = Callers()
+        self._callers = Callers(me.limits.connections)
         self.num_rubbish = 0
         # The rest of a batch that came in, and answers that are to leave as one: see Note
         # [Answers in batches]. The leader alone takes from _inbox.
@@ -205,16 +205,16 @@ class Server:
                     f"rank {message.source}"
                 )
             record = self._admit(message.source, message.incarnation, meant_for)
+            if received.route not in self._callers.by_route:
+                self._callers.drop_routes(self._listener.knows)
+            count = _count_of(message)
+            self._callers.greeted(record, message.lane, received.route, count)
         except FastdistError as error:
             envelope, body, encoding = pack_error(error, self.me.name, message.source)
             refusal = Message(
                 envelope.message_type, body=body, encoding=encoding, metadata=envelope.metadata
             )
             self._listener.reply(received.route, refusal.encode())
-            return
-        self._callers.drop_routes(self._listener.knows)
-        count = int((message.metadata or {}).get("greeting", 0))  # type: ignore[arg-type]
-        self._callers.greeted(record, message.lane, received.route, count)
 
     def _flush(self) -> None:
         with self._outbox_lock:
@@ -224,6 +224,13 @@ class Server:
                 count = take_batch(answers)
                 self._listener.reply(route, join(answers[:count]))
                 del answers[:count]
+
+
+def _count_of(greeting: Message) -> int:
+    count = (greeting.metadata or {}).get("greeting", 0)
+    if not isinstance(count, int):
+        raise MessageError(f"a greeting whose count is {count!r}; expected a number")
+    return count
 
 
 def _require_same_rank(proved: int | None, caller: CallerLane) -> None:

@@ -66,20 +66,21 @@ def test_breaking_off_ends_calls_and_lanes_once() -> None:
     assert not pipe.is_waited_for()
 
 
-def test_lanes_have_numbers_of_their_own_though_some_were_closed() -> None:
-    numbers: list[int] = []
+def test_lanes_have_numbers_of_their_own_and_use_those_of_closed_ones_again() -> None:
+    there: dict[int, Lane] = {}
 
     def connect(bell: Any, number: int) -> Any:
-        numbers.append(number)
-        return Lane()
+        assert number not in there or there[number].is_closed
+        there[number] = Lane()
+        return there[number]
 
-    pipe = Pipe(connect, lambda number: [b"hello"], lambda: None)
-    first, second = pipe.check_out(), pipe.check_out()
-    assert first is not None and second is not None
-    pipe.check_in(first, broken=True)
-    third = pipe.check_out()
-    assert third is not None
-    assert len(set(numbers)) == 3
-    for own in (second, third):
-        pipe.check_in(own)
+    pipe = Pipe(connect, lambda number: [b"hello"], lambda: None, max_own_lanes=3)
+    for _ in range(100):
+        lanes = [pipe.check_out() for _ in range(3)]
+        assert pipe.check_out() is None
+        for own, broken in zip(lanes, (True, False, True)):
+            assert own is not None
+            pipe.check_in(own, broken=broken)
+    assert set(there) == {1, 2, 3}
     pipe.break_off(WorkerLostError("over"))
+    assert all(lane.is_closed for lane in there.values())

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from fastdist.core.errors import RpcError
 from fastdist.distributed.rpc.callers import Callers
 
 
 class Record:
     rank = 1
+    name = "w1"
 
 
 RECORD: Any = Record()
 
 
 def test_a_later_connection_takes_the_place_of_the_earlier_one() -> None:
-    callers = Callers()
+    callers = Callers(9)
     callers.greeted(RECORD, 0, b"first", 1)
     lane = callers.by_route[b"first"]
     callers.greeted(RECORD, 0, b"second", 2)
@@ -24,7 +28,7 @@ def test_a_later_connection_takes_the_place_of_the_earlier_one() -> None:
 
 
 def test_an_earlier_connection_that_is_read_later_is_not_listened_to() -> None:
-    callers = Callers()
+    callers = Callers(9)
     callers.greeted(RECORD, 0, b"second", 2)
     callers.greeted(RECORD, 0, b"first", 1)
     assert list(callers.by_route) == [b"second"]
@@ -32,17 +36,27 @@ def test_an_earlier_connection_that_is_read_later_is_not_listened_to() -> None:
 
 
 def test_lanes_of_a_caller_have_connections_of_their_own() -> None:
-    callers = Callers()
+    callers = Callers(9)
     callers.greeted(RECORD, 0, b"shared", 2)
     callers.greeted(RECORD, 3, b"own", 1)
     assert set(callers.by_route) == {b"shared", b"own"}
 
 
 def test_forget_drops_all_of_a_rank_and_drop_routes_what_has_ended() -> None:
-    callers = Callers()
+    callers = Callers(9)
     callers.greeted(RECORD, 0, b"shared", 1)
     callers.greeted(RECORD, 3, b"own", 2)
     callers.drop_routes(lambda route: route == b"own")
     assert list(callers.by_route) == [b"own"]
     callers.forget(1)
     assert not callers.by_route
+
+
+def test_a_caller_that_numbers_its_lanes_without_end_is_refused_and_not_remembered() -> None:
+    callers = Callers(9)
+    for number in range(9):
+        callers.greeted(RECORD, number, b"%d" % number, number)
+    for number in (9, 10, 65_535):
+        with pytest.raises(RpcError, match=f"'w1' greets by lane {number}; a member has 9"):
+            callers.greeted(RECORD, number, b"%d" % number, number)
+    assert len(callers.by_route) == len(callers._by_number) == 9

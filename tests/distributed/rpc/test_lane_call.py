@@ -46,7 +46,7 @@ def test_who_waits_in_short_steps_asks_now_and_then_what_became_of_the_call(
 ) -> None:
     clock, lane = Clock(), SilentLane()
     monkeypatch.setattr(lane_call, "time", clock)
-    own = OwnLane(lane, lambda: [b"hello"])  # type: ignore[arg-type]
+    own = OwnLane(lane, 1, lambda: [b"hello"])  # type: ignore[arg-type]
     peer = SimpleNamespace(info=SimpleNamespace(name="w1"))
     call: Any = SimpleNamespace(
         peer=peer, message_id=7, frames=[b"call"], size_bytes=lambda: 4, take_back=lambda: None

@@ -118,3 +118,23 @@ def test_callers_whose_connection_has_ended_are_forgotten_at_the_next_greeting()
     listener.gone.add(b"old")
     work = serve(listener).take()
     assert work is not None and work.argument.lane.route == b"new"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "lane", "why"),
+    [
+        ({"greeting": "soon"}, 0, "a greeting whose count is 'soon'"),
+        ({"greeting": None}, 0, "a greeting whose count is None"),
+        ({"greeting": 1}, 9, "greets by lane 9; a member has 9 connections"),
+    ],
+)
+def test_a_greeting_that_makes_no_sense_is_refused_without_a_line_in_the_log(
+    metadata: dict[str, object], lane: int, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    greeting = Message(MessageType.HELLO, source=1, lane=lane, metadata=metadata)  # type: ignore[arg-type]
+    listener = FakeListener(Received(b"r", greeting.encode(), 1), call(b"r", 1))
+    assert serve(listener).take() is None
+    (_, refusal), (_, unknown) = listener.replies
+    assert why in str(refusal.metadata)
+    assert unknown.type == MessageType.GREET_FIRST
+    assert not caplog.records
