@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -29,8 +30,9 @@ class _Modes:
 
 class _ThreadModes(threading.local):
     grad = True
-    # What to call at the end of the inline pass that this thread is in; None outside of one.
-    final_callbacks: list[Callable[[], None]] | None = None
+    # Of the inline pass that this thread is in: its roots, (edge, gradient) each, and what to call
+    # at its end. None outside of one.
+    inline_pass: tuple[Sequence[tuple[Any, Any]], list[Callable[[], None]]] | None = None
 
 
 modes = _Modes()
@@ -86,37 +88,65 @@ class _GradMode:
     ) -> None:
         set_grad_mode(self._previous.pop())
 
+    def _again(self) -> _GradMode:
+        """Return what a call of a decorated function enters: others may run at the same time."""
+        return type(self)()
+
     def __call__(self, function: F) -> F:
+        if inspect.isgeneratorfunction(function):
+            return _around_steps(function, self._again)  # type: ignore[return-value]
+
         @functools.wraps(function)
         def inside(*args: Any, **kwargs: Any) -> Any:
-            with self.__class__():
+            with self._again():
                 return function(*args, **kwargs)
 
         return inside  # type: ignore[return-value]
 
 
-class no_grad(_GradMode):
+def _around_steps(
+    function: Callable[..., Any], mode: Callable[[], _GradMode]
+) -> Callable[..., Any]:
+    """Return a generator function whose steps run inside of a mode, and whose caller does not."""
+
+    @functools.wraps(function)
+    def steps(*args: Any, **kwargs: Any) -> Any:
+        with mode():
+            generator = function(*args, **kwargs)
+        resume: Callable[[], Any] = functools.partial(next, generator)
+        while True:
+            try:
+                with mode():
+                    value = resume()
+            except StopIteration as end:
+                return end.value
+            try:
+                resume = functools.partial(generator.send, (yield value))
+            except GeneratorExit:
+                with mode():
+                    generator.close()
+                raise
+            except BaseException as error:
+                resume = functools.partial(generator.throw, error)
+
+    return steps
+
+
+class _BareDecorator(_GradMode):
+    """A mode that decorates without brackets as well."""
+
+    def __new__(cls, function: Any = None) -> Any:
+        return cls()(function) if callable(function) else super().__new__(cls)
+
+
+class no_grad(_BareDecorator):
     """Do not record inside this block, in this thread."""
 
     enabled = False
 
-    def __new__(cls, function: Any = None) -> Any:
-        self = super().__new__(cls)
-        if function is None:
-            return self
-        self.__init__()  # type: ignore[misc]
-        return self(function)
 
-
-class enable_grad(_GradMode):
+class enable_grad(_BareDecorator):
     """Record inside this block, even within no_grad, in this thread."""
-
-    def __new__(cls, function: Any = None) -> Any:
-        self = super().__new__(cls)
-        if function is None:
-            return self
-        self.__init__()  # type: ignore[misc]
-        return self(function)
 
 
 class set_grad_enabled(_GradMode):
@@ -132,32 +162,21 @@ class set_grad_enabled(_GradMode):
         self._previous.append(self._before)
         set_grad_mode(self.enabled)
 
+    def _again(self) -> _GradMode:
+        return set_grad_enabled(self.enabled)
+
     def __call__(self, function: F) -> F:
         # As a decorator it speaks of the function alone: the switch made by __init__ is taken back.
         set_grad_mode(self._before)
-        mode = self.enabled
-
-        @functools.wraps(function)
-        def inside(*args: Any, **kwargs: Any) -> Any:
-            with set_grad_enabled(mode):
-                return function(*args, **kwargs)
-
-        return inside  # type: ignore[return-value]
+        return super().__call__(function)
 
 
-class inference_mode(_GradMode):
+class inference_mode(_BareDecorator):
     """Do not record inside this block, in this thread; inference_mode(False) is an ordinary block.
 
     Note    results are ordinary tensors, unlike PyTorch's inference tensors: they may be used in
             recorded work later
     """
-
-    def __new__(cls, mode: Any = True) -> Any:
-        self = super().__new__(cls)
-        if not callable(mode):
-            return self
-        self.__init__()  # type: ignore[misc]
-        return self(mode)
 
     def __init__(self, mode: bool = True) -> None:
         super().__init__()
@@ -167,12 +186,5 @@ class inference_mode(_GradMode):
         self._previous.append(tls.grad)
         set_grad_mode(tls.grad and not self._mode)
 
-    def __call__(self, function: F) -> F:
-        mode = self._mode
-
-        @functools.wraps(function)
-        def inside(*args: Any, **kwargs: Any) -> Any:
-            with inference_mode(mode):
-                return function(*args, **kwargs)
-
-        return inside  # type: ignore[return-value]
+    def _again(self) -> _GradMode:
+        return inference_mode(self._mode)

@@ -1,0 +1,49 @@
+"""Grad mode as a decorator: of functions, and of generators, whose caller keeps its own mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+
+
+@pytest.mark.parametrize("mode", [fd.no_grad(), fd.no_grad, fd.inference_mode(), fd.inference_mode])
+def test_steps_of_a_generator_do_not_record_and_its_caller_does(mode: Callable[..., Any]) -> None:
+    ended = []
+
+    @mode
+    def steps() -> Generator[bool, int, str]:
+        try:
+            got = yield fd.is_grad_enabled()
+            assert got == 3
+            try:
+                yield fd.is_grad_enabled()
+            except KeyError:
+                yield fd.is_grad_enabled()
+            return "end"
+        finally:
+            ended.append(fd.is_grad_enabled())
+
+    walk = steps()
+    found = [next(walk), fd.is_grad_enabled(), walk.send(3), walk.throw(KeyError())]
+    assert found == [False, True, False, False]
+    with pytest.raises(StopIteration, match="end"):
+        next(walk)
+    abandoned = steps()
+    next(abandoned)
+    abandoned.close()
+    assert ended == [False, False] and fd.is_grad_enabled()
+
+
+def test_a_switch_used_as_a_decorator_speaks_of_the_function_alone() -> None:
+    @fd.set_grad_enabled(False)
+    def enabled() -> bool:
+        return fd.is_grad_enabled()
+
+    assert [enabled(), fd.is_grad_enabled()] == [False, True]
+    with fd.no_grad():
+        assert fd.enable_grad(fd.is_grad_enabled)()
+    assert fd.inference_mode(False)(fd.is_grad_enabled)()
