@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.device import CPU
-from ..core.dtypes import DType, bool_
+from ..core.dtypes import DType, bool_, float16
 from ..core.errors import DTypeError
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, wrap
@@ -57,6 +57,8 @@ def _remember(value: Any, dtype: DType, key: tuple[Any, ...]) -> Any:
             )
     except OverflowError:
         return value  # the general path says what is wrong with it
+    if not _holds(array, value):
+        return value
     array.flags.writeable = False
     if len(_cache) >= _LIMIT:
         _cache.clear()
@@ -80,22 +82,27 @@ def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
             ) from error
 
 
-def require_held(value: Any, array: np.ndarray[Any, Any]) -> None:
-    """Raise if a number does not fit into the dtype of array, which was made of it.
+def held(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
+    """Return as_operand of a number that is to be an element.
 
-    Raises  RuntimeError
+    Raises  RuntimeError for one that dtype does not hold; float16 rounds to infinity, as in PyTorch
     """
-    kind = array.dtype.kind
-    if isinstance(value, bool) or kind == "b":
-        return
-    if kind == "f":
-        held = not (math.isfinite(value) and np.isinf(array))
-    else:
-        held = math.isfinite(value) and fits(value, array.dtype)
-    if not held:
+    array = as_operand(value, dtype)
+    if not _holds(array, value) and dtype is not float16:
         raise RuntimeError(
             f"value cannot be converted to type {array.dtype.name} without overflow: {value!r}"
         )
+    return array
+
+
+def _holds(array: np.ndarray[Any, Any], value: Any) -> bool:
+    """Return whether array, which was made of a number, is that number but for rounding."""
+    kind = array.dtype.kind
+    if isinstance(value, bool) or kind == "b":
+        return True
+    if kind == "f":
+        return not (np.isinf(array) and math.isfinite(value))
+    return math.isfinite(value) and fits(value, array.dtype)
 
 
 def fits(values: Any, dtype: np.dtype[Any]) -> bool:

@@ -19,12 +19,13 @@ from ..graph.modes import modes, tls
 from ..graph.node import Node, next_sequence_number
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
-from ..tensor.tensor import Tensor, layout_of, wrap
+from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
 from .broadcast import broadcast_shapes, sum_array_to
-from .constants import as_operand, require_held
+from .constants import held
 from .fast_inplace import may_write_at_once
 from .gradients import cast_array, reduce_recorded
-from .inplace import each_place_once, require_may_change, set_history
+from .inplace import require_may_change, set_history
+from .memory import each_place_once
 from .op import OPS, PLAIN
 from .promotion import can_cast
 from .tangents import levels_of, set_tangent, tangent_of, value_before
@@ -79,9 +80,8 @@ def will_record(operands: tuple[Any, ...], layout: Layout) -> bool:
 
 def _number(value: Any, layout: Layout) -> Tensor:
     if isinstance(value, np.ndarray):
-        return wrap(value, layout_of(value))
-    array = as_operand(value, layout.dtype)
-    require_held(value, array)
+        return from_users_array(value)
+    array = held(value, layout.dtype)
     return wrap(array, layout_of(array))
 
 

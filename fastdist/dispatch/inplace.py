@@ -13,14 +13,14 @@ from ..core.errors import DTypeError, GraphError, ShapeError
 from ..graph.anomaly import note_forward
 from ..graph.forward_streams import note_stream
 from ..graph.modes import modes, tls
-from ..graph.node import Node, next_sequence_number
+from ..graph.node import Node, next_sequence_number, node_of, output_number
 from ..graph.saved_tensors import pack_saved
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
-from .broadcast import broadcast_shapes
 from .constants import as_operand
 from .fast_inplace import inplace_way, remember_writer
+from .memory import each_place_once, require_writable
 from .node_code import SavedView
 from .op import OPS, common_device, dress
 from .pointwise import PointwiseOp, _number_tensor, _operand, refused
@@ -43,7 +43,7 @@ def require_may_change(target: Tensor, *, writing: bool = True) -> None:
             recorded base, and (if writing) memory that may not be written
     """
     if writing and (not target.layout.contiguous or target.array.__class__ is np.ndarray):
-        _require_writable(target)
+        require_writable(target)
     if not tls.grad:
         return
     if target.edge is not None and target.edge.is_accumulate:
@@ -66,43 +66,6 @@ def require_may_change(target: Tensor, *, writing: bool = True) -> None:
             "enabled. "
             "Make the view and the change both inside no_grad(), or both outside."
         )
-
-
-def _require_writable(target: Tensor) -> None:
-    layout = target.layout
-    if layout.numel == 0:
-        return
-    if not layout.contiguous and any(
-        step == 0 and length > 1 for length, step in zip(layout.shape, layout.strides, strict=True)
-    ):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a "
-            "single memory location. Please clone() the tensor before performing the operation: "
-            f"it has shape {layout.shape} and strides {layout.strides}"
-        )
-    if target.array.__class__ is np.ndarray and not target.array.flags.writeable:
-        raise RuntimeError(
-            "unsupported operation: the memory of the written-to tensor is read-only, as the NumPy "
-            "array was that it was made of; write to a clone()"
-        )
-
-
-def each_place_once(array: Any, layout: Layout) -> Any:
-    """Return a raw array of layout; of an expanded one the part in which no place in memory
-    repeats: one number for all elements may be written there, as nothing else may.
-    """
-    if layout.contiguous:
-        return array
-    repeated = [s == 0 and n > 1 for n, s in zip(layout.shape, layout.strides, strict=True)]
-    if True not in repeated:
-        return array
-    part = array[tuple([slice(0, 1) if one else slice(None) for one in repeated])]
-    if part.__class__ is np.ndarray:
-        try:
-            part.flags.writeable = True  # expand() forbade it
-        except ValueError:
-            return array  # the memory itself is read-only
-    return part
 
 
 def pointwise_inplace(op: PointwiseOp) -> Callable[..., Tensor]:
@@ -156,9 +119,7 @@ def run_inplace(
     compute = op.compute_dtype(operands, attributes)
     result_dtype = bool_ if op.dtype == "bool" else compute
     layout = target.layout
-    shape = broadcast_shapes(
-        f"{op.name}_", [o.layout.shape for o in operands if isinstance(o, Tensor)]
-    )
+    shape = op.shape_of(f"{op.name}_", operands)
     if shape != layout.shape:
         raise ShapeError(
             f"output with shape {list(layout.shape)} doesn't match the broadcast shape "
@@ -243,12 +204,12 @@ def set_history(target: Tensor, node: Node) -> None:
     base = None if extra is None else extra.base
     if base is None:
         base = target
-        target.edge = node
+        set_edge(target, node)
     else:
         assert extra is not None
         assert extra.replay is not None, "a view knows how it is made of its base"
-        base.edge = CopySlices(base, extra.replay, node)
-        target.edge = replay(base, extra.replay).edge
+        set_edge(base, CopySlices(base, extra.replay, node))
+        set_edge(target, replay(base, extra.replay).edge)
         saved = getattr(node, "out", None)
         if saved is not None:
             node.out = (*saved[:3], SavedView(base, extra, replay))  # type: ignore[attr-defined]
@@ -259,9 +220,18 @@ def set_history(target: Tensor, node: Node) -> None:
         if view is target or view.extra is None or view.extra.base is not base:
             continue
         if view.extra.made_in_no_grad:
-            view.edge = StaleView(view.layout)
+            set_edge(view, StaleView(view.layout))
         else:
-            view.edge = replay(base, view.extra.replay).edge
+            set_edge(view, replay(base, view.extra.replay).edge)
+
+
+def set_edge(tensor: Tensor, edge: Any) -> None:
+    """Give tensor a new edge. retain_grad speaks of the tensor, as hooks do not, and goes along."""
+    old, tensor.edge = tensor.edge, edge
+    hooks = None if old is None else node_of(old).hooks
+    keep = None if hooks is None else hooks.retains.pop(output_number(old), None)
+    if keep is not None:
+        node_of(edge)._hooks().retains[output_number(edge)] = keep
 
 
 class StaleView(Node):

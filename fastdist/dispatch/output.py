@@ -8,8 +8,10 @@ from typing import Any
 from ..backends.backend import backend_of
 from ..core.errors import DTypeError, ShapeError
 from ..graph.modes import tls
+from ..tensor.layout import Shape
 from ..tensor.storage import storage_of
-from ..tensor.tensor import Tensor
+from ..tensor.tensor import Tensor, layout_of
+from .memory import require_writable
 from .op import Op
 from .promotion import can_cast
 
@@ -32,20 +34,31 @@ def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
             "but one of the "
             "arguments requires grad."
         )
-    if out.layout.shape != result.layout.shape:
+    if out.layout.shape != result.layout.shape and not _grow(out, result.layout.shape):
         raise ShapeError(
             f"{name}: out has shape {out.layout.shape}, the result has {result.layout.shape}; give "
-            "an out of that "
-            "shape"
+            "an out of that shape, or one without elements, which takes any"
         )
     if not can_cast(result.layout.dtype, out.layout.dtype):
         raise DTypeError(
             f"result type {result.layout.dtype.name} can't be cast to the desired output type "
             f"{out.layout.dtype.name}"
         )
+    require_writable(out)
     backend_of(out.layout.device.type).copy_into(out.array, result.array)
     storage_of(out).bump()
     return out
+
+
+def _grow(out: Tensor, shape: Shape) -> bool:
+    """Give out memory of shape if it had none and is no view; say whether it has now."""
+    layout = out.layout
+    if layout.numel or (out.extra is not None and out.extra.base is not None):
+        return False
+    device = layout.device
+    out.array = backend_of(device.type).empty(shape, layout.dtype.numpy, device.index)
+    out.layout = layout_of(out.array, device)
+    return True
 
 
 def given_out(name: str, out: Tensor | None, result: Tensor, operands: Sequence[Any]) -> Tensor:

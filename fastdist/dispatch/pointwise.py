@@ -11,7 +11,7 @@ import numpy as np
 from ..backends.backend import backend_of
 from ..core import scalar
 from ..core.dtypes import DType, bool_, int64
-from ..core.errors import DTypeError
+from ..core.errors import DTypeError, ShapeError
 from ..core.scalar import Body
 from ..graph.accumulate_grad import extra_of
 from ..graph.anomaly import note_forward
@@ -20,10 +20,10 @@ from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
 from ..graph.saved_tensors import pack_saved
 from ..kernels.cpu.pointwise import PointwiseKernel, kernel_for
-from ..tensor.layout import Layout
-from ..tensor.tensor import Tensor, layout_of, wrap
+from ..tensor.layout import Layout, Shape
+from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
 from .broadcast import broadcast_shapes
-from .constants import as_operand
+from .constants import as_operand, held
 from .derive import ZERO, gradient_body, gradient_of, tensor_expression, with_defaults
 from .fast_nary import remember_way
 from .gradients import CONDITIONS, as_array, in_used_order
@@ -164,6 +164,19 @@ class PointwiseOp(Op):
             raise DTypeError(f"{self.name}: expected integer or bool tensors, got {found.name}")
         return found
 
+    def shape_of(self, name: str, operands: Sequence[Any]) -> Shape:
+        """Return the shape in which the operands meet; name is what errors call the op.
+
+        Raises  RuntimeError if they do not, or for a `value` with axes
+        """
+        for which, operand in zip(self.tensors, operands, strict=True):
+            if which == "value" and isinstance(operand, Tensor) and operand.layout.shape:
+                raise ShapeError(
+                    f"{name} only supports a 0-dimensional value tensor, but got tensor with "
+                    f"{len(operand.layout.shape)} dimension(s)."
+                )
+        return broadcast_shapes(name, [o.layout.shape for o in operands if isinstance(o, Tensor)])
+
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
     ) -> Any:
@@ -175,9 +188,7 @@ class PointwiseOp(Op):
             return NotImplemented
         compute = self.compute_dtype(operands, attributes)
         device = common_device(self, operands)
-        shape = broadcast_shapes(
-            self.name, [o.layout.shape for o in operands if isinstance(o, Tensor)]
-        )
+        shape = self.shape_of(self.name, operands)
         result = self._run(operands, attributes, compute, device, shape)
         if out is not None:
             return write_out(self, out, result, operands)
@@ -213,7 +224,7 @@ class PointwiseOp(Op):
 
     def _array(self, operand: Any, name: str, compute: DType, device: Any, backend: Any) -> Any:
         if not isinstance(operand, Tensor):
-            return as_operand(operand, compute)
+            return (held if self.dtype == "first" else as_operand)(operand, compute)
         array = operand.array
         if name in CONDITIONS:
             if operand.layout.dtype is not bool_:
@@ -294,7 +305,7 @@ def _operand(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         if isinstance(value, np.generic):
             return value.item()
-        return wrap(value, layout_of(value))
+        return from_users_array(value)
     return NotImplemented
 
 

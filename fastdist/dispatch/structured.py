@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..backends.backend import backend_of
+from ..core.dtypes import dtype_of
 from ..graph.accumulate_grad import extra_of
 from ..graph.anomaly import note_forward
 from ..graph.forward_streams import note_stream
@@ -151,6 +152,8 @@ class StructuredOp(Op):
 
     def _new_way(self, operands: Sequence[Any], attributes: tuple[Any, ...]) -> Way:
         assert self._plan is not None, f"{self.name} has no plan"
+        # Users may call a dtype by Python's float, int or bool.
+        attributes = tuple([dtype_of(a) if a.__class__ is type else a for a in attributes])
         plan = self._plan(*operands, *attributes)
         return Way(attributes, layouts_of(operands), plan)
 

@@ -10,7 +10,7 @@ from ..graph.accumulate_grad import freeze
 from ..graph.modes import enable_grad, modes
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
-from .inplace import require_may_change
+from .inplace import require_may_change, set_edge
 from .tangents import levels_of
 
 
@@ -36,7 +36,7 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
             if self.edge.is_accumulate:
                 self.edge.attach(self)
             else:
-                self.edge = seen.edge
+                set_edge(self, seen.edge)
         # What was saved of this tensor has another shape now.
         storage_of(self).bump()
         return self

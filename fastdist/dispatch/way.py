@@ -72,8 +72,9 @@ class Way:
         self.records = plan is None or plan.dtype.is_floating_point
 
 
-# Attributes of these types say all about a plan, and hold no memory worth freeing.
-_PLAIN_ATTRIBUTES = frozenset({int, float, bool, str, tuple, type(None), DType})
+# Attributes of these types, and tuples of them, say all about a plan and hold no memory worth
+# freeing. A tuple may hold Tensors, whose numbers change.
+_PLAIN_ATTRIBUTES = frozenset({int, float, bool, str, type(None), DType, type(Ellipsis)})
 
 
 def layouts_of(operands: Sequence[Any]) -> tuple[Layout | None, ...]:
@@ -85,11 +86,21 @@ def may_be_kept(operands: Sequence[Any], attributes: tuple[Any, ...]) -> bool:
     """Return whether layouts and attributes are all that a plan can depend on."""
     return (
         operands[0] is not None
-        and _PLAIN_ATTRIBUTES.issuperset(map(type, attributes))
-        # 0.0 and -0.0 would be one key.
-        and not any(one.__class__ is float and one == 0 for one in attributes)
+        and _are_plain(attributes)
         and all(operand is None or isinstance(operand, Tensor) for operand in operands)
     )
+
+
+def _are_plain(attributes: tuple[Any, ...]) -> bool:
+    for one in attributes:
+        kind = one.__class__
+        if kind is tuple:
+            if not _are_plain(one):
+                return False
+        # 0.0 and -0.0 would be one key.
+        elif kind not in _PLAIN_ATTRIBUTES or (kind is float and one == 0):
+            return False
+    return True
 
 
 def shorten(way: Way, kernel: str, *, keeps_order: bool) -> None:

@@ -13,11 +13,11 @@ from ..core.device import CPU, Device
 from ..core.dtypes import DType, dtype_of, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.arguments import checked
-from ..dispatch.constants import as_operand, fits, require_held
+from ..dispatch.constants import fits, held
 from ..dispatch.pointwise import memory_order
 from ..dispatch.promotion import dtype_of_number, get_default_dtype
 from ..tensor.layout import Shape
-from ..tensor.tensor import Tensor, layout_of, wrap
+from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
 
 
 def finish(array: np.ndarray[Any, Any], device: Any, requires_grad: bool) -> Tensor:
@@ -66,7 +66,7 @@ def tensor(
         array = np.array(data, order="C")
     else:
         array = _from_lists(data)
-        if dtype is None and array.dtype == np.float64:
+        if dtype is None and array.dtype == np.float64 and not _names_dtype(data):
             array = array.astype(get_default_dtype().numpy)
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("="))
@@ -123,6 +123,13 @@ def _contains_tensors(data: Any) -> bool:
     return False
 
 
+def _names_dtype(data: Any) -> bool:
+    """Return whether the numbers in lists have a dtype of their own, as Python's have none."""
+    while isinstance(data, list | tuple) and data:
+        data = data[0]
+    return isinstance(data, Tensor | np.generic | np.ndarray)
+
+
 def _without_tensors(data: Any) -> Any:
     if isinstance(data, Tensor):
         # One element is a number, whatever its shape, as in PyTorch.
@@ -140,7 +147,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     """Return data as a Tensor, sharing memory with a Tensor or CPU array of the right dtype."""
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)
-    right = isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtype.numpy)
+    right = isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtype_of(dtype).numpy)
     if right and (device is None or Device(device) is CPU):
         return from_numpy(data)
     return tensor(data, dtype=dtype, device=device)
@@ -153,7 +160,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    return wrap(array, layout_of(array))
+    return from_users_array(array)
 
 
 @checked
@@ -168,8 +175,7 @@ def full(
     """Return a tensor of size filled with fill_value, in its dtype unless dtype is given."""
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     wanted = dtype_of_number(value) if dtype is None else dtype_of(dtype)
-    number = as_operand(value, wanted)
-    require_held(value, number)
+    number = held(value, wanted)
     return finish(np.full(sizes_of((size,)), number, wanted.numpy), device, requires_grad)
 
 
@@ -200,7 +206,8 @@ def empty(
     return finish(np.empty(sizes_of(size), wanted.numpy), device, requires_grad)
 
 
-def _like(input: Tensor, dtype: DType | None, device: Any) -> tuple[DType, Any]:
+def like(input: Tensor, dtype: DType | None, device: Any) -> tuple[DType, Any]:
+    """Return dtype and device, those of input unless given."""
     wanted = input.layout.dtype if dtype is None else dtype_of(dtype)
     return wanted, input.layout.device if device is None else device
 
@@ -223,7 +230,7 @@ def zeros_like(
     input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Return zeros of input's shape, strides, dtype and device."""
-    wanted, where = _like(input, dtype, device)
+    wanted, where = like(input, dtype, device)
     array = in_order_of(input, np.zeros(input.layout.shape, wanted.numpy))
     return finish(array, where, requires_grad)
 
@@ -233,7 +240,7 @@ def ones_like(
     input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Return ones of input's shape, strides, dtype and device."""
-    wanted, where = _like(input, dtype, device)
+    wanted, where = like(input, dtype, device)
     array = in_order_of(input, np.ones(input.layout.shape, wanted.numpy))
     return finish(array, where, requires_grad)
 
@@ -243,7 +250,7 @@ def empty_like(
     input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Return uninitialised memory of input's shape, strides, dtype and device."""
-    wanted, where = _like(input, dtype, device)
+    wanted, where = like(input, dtype, device)
     array = in_order_of(input, np.empty(input.layout.shape, wanted.numpy))
     return finish(array, where, requires_grad)
 
@@ -258,10 +265,9 @@ def full_like(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return fill_value in input's shape, strides, dtype and device."""
-    wanted, where = _like(input, dtype, device)
+    wanted, where = like(input, dtype, device)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    number = as_operand(value, wanted)
-    require_held(value, number)
+    number = held(value, wanted)
     array = in_order_of(input, np.full(input.layout.shape, number, wanted.numpy))
     return finish(array, where, requires_grad)
 
@@ -284,6 +290,9 @@ def arange(
     if start is None and end is None:
         raise TypeError("arange() needs an end: arange(end) or arange(start, end, step=1)")
     start, end = (0, start) if end is None else (start or 0, end)
+    start, end, step = [
+        one.item() if isinstance(one, Tensor | np.generic) else one for one in (start, end, step)
+    ]
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if not (math.isfinite(start) and math.isfinite(end)):

@@ -6,8 +6,9 @@ from typing import Any
 
 from ..core.dtypes import int32, int64
 from ..core.errors import DTypeError, ShapeError
+from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
-from ..dispatch.constants import as_operand
+from ..dispatch.constants import held
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
 from ..dispatch.rules import normalize_axis
@@ -130,7 +131,7 @@ def scatter(
     """Return input with src, a tensor or a number, written at index along dim."""
     given = value if src is None else src
     if not isinstance(given, Tensor):
-        given = from_array(as_operand(given, input.layout.dtype))
+        given = from_array(held(given, input.layout.dtype))
     return scatter_src.general((input, index, given), (dim,))  # type: ignore[no-any-return]
 
 
@@ -257,7 +258,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """Return input with value in its slices at index along dim."""
     if not input.layout.shape:
         return index_fill(input.reshape(1), dim, index, value).reshape(())
-    return OPS["where"].public(_slices_mask(input, dim, index), value, input)  # type: ignore[no-any-return]
+    return OPS["masked_fill"].public(input, _slices_mask(input, dim, index), value)  # type: ignore[no-any-return]
 
 
 def _slices_mask(input: Tensor, dim: int, index: Tensor) -> Any:
@@ -305,4 +306,21 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     """Return input's elements at indices along dim, or of the flattened input."""
     if dim is None:
         return gather.public(input.reshape(-1), 0, indices.reshape(-1))  # type: ignore[no-any-return]
-    return gather.public(input, dim, indices)  # type: ignore[no-any-return]
+    axis = normalize_axis("take_along_dim", dim, len(input.layout.shape))
+    require_index("take_along_dim", indices)
+    if len(input.layout.shape) != len(indices.layout.shape):
+        raise ShapeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, "
+            f"but got {len(input.layout.shape)} dimensions for input, and "
+            f"{len(indices.layout.shape)} dimensions for indices"
+        )
+    if not input.layout.shape:
+        return gather.public(input, axis, indices)  # type: ignore[no-any-return]
+    # All other axes meet as in any op of two tensors.
+    rest = [(*s[:axis], 1, *s[axis + 1 :]) for s in (input.layout.shape, indices.layout.shape)]
+    met = broadcast_shapes("take_along_dim", rest)
+    seen = [
+        OPS["expand"].public(one, (*met[:axis], one.layout.shape[axis], *met[axis + 1 :]))
+        for one in (input, indices)
+    ]
+    return gather.public(seen[0], axis, seen[1])  # type: ignore[no-any-return]

@@ -308,6 +308,11 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
         sizes = [min(size, n - start) for start in range(0, n, size or 1)] or [0]
     else:
         sizes = list(split_size_or_sections)
+        if min(sizes, default=0) < 0:
+            raise RuntimeError(
+                "split_with_sizes expects split_sizes have only non-negative entries, but got "
+                f"split_sizes={sizes}"
+            )
         if sum(sizes) != n:
             raise RuntimeError(
                 f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size "

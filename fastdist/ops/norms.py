@@ -15,11 +15,11 @@ from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 from .reductions import kept, reducing_plan, require_floating
 
-_UNSET: Any = object()
+UNSET: Any = object()
 
 
 def _correction(unbiased: bool, correction: Any) -> float:
-    if correction is _UNSET:
+    if correction is UNSET:
         return 1.0 if unbiased else 0.0
     return 1.0 if correction is None else float(correction)
 
@@ -31,7 +31,7 @@ def var(
     unbiased: bool = True,
     keepdim: bool = False,
     *,
-    correction: Any = _UNSET,
+    correction: Any = UNSET,
     out: Any = None,
 ) -> Tensor:
     """Return the variance over dim: squared deviations over their number - correction (1)."""
@@ -81,7 +81,7 @@ def std(
     unbiased: bool = True,
     keepdim: bool = False,
     *,
-    correction: Any = _UNSET,
+    correction: Any = UNSET,
     out: Any = None,
 ) -> Tensor:
     """Return the standard deviation over dim; see var."""

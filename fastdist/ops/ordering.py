@@ -95,7 +95,9 @@ def unique(
 ) -> Any:
     """Return the different elements (or slices along dim) in order; waits for a device."""
     array = input.to_numpy()
-    values, inverse, counts = np.unique(array, return_inverse=True, return_counts=True, axis=dim)
+    values, inverse, counts = np.unique(
+        array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
+    )
     wanted = [values, inverse.reshape(array.shape if dim is None else -1), counts]
     chosen = [True, return_inverse, return_counts]
     made = [

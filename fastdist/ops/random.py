@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backends.backend import backend_of
 from ..core.device import CPU, Device
-from ..core.dtypes import DType, bool_, float32, float64, int64
+from ..core.dtypes import DType, bool_, dtype_of, float32, float64, int64
 from ..core.errors import DTypeError, ShapeError
 from ..core.generator import Generator, default_generator_of
 from ..dispatch.composite import composite
@@ -17,7 +17,7 @@ from ..dispatch.op import OPS
 from ..dispatch.promotion import get_default_dtype
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
-from .creation import finish, in_order_of, sizes_of
+from .creation import finish, in_order_of, like, sizes_of
 
 
 def _generator(generator: Generator | None, device: Any) -> Generator:
@@ -26,8 +26,13 @@ def _generator(generator: Generator | None, device: Any) -> Generator:
     return default_generator_of(CPU if device is None else Device(device))
 
 
-def _drawn(kind: str, generator: Generator, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
-    """Return random numbers as dtype; float16 is drawn in float32 and rounded."""
+def _drawn(
+    kind: str, generator: Generator, shape: Shape, dtype: DType | None
+) -> np.ndarray[Any, Any]:
+    """Return random numbers as dtype, the default one for None; float16 is drawn in float32 and
+    rounded.
+    """
+    dtype = get_default_dtype() if dtype is None else dtype_of(dtype)
     if not dtype.is_floating_point:
         raise DTypeError(f'"{kind}" not implemented for {dtype.name}; give a floating dtype')
     wide = dtype if dtype is float64 else float32
@@ -56,9 +61,7 @@ def rand(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return numbers drawn evenly from [0, 1)."""
-    drawn = _drawn(
-        "rand", _generator(generator, device), sizes_of(size), dtype or get_default_dtype()
-    )
+    drawn = _drawn("rand", _generator(generator, device), sizes_of(size), dtype)
     return finish(drawn, device, requires_grad)
 
 
@@ -71,9 +74,7 @@ def randn(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return numbers of mean 0 and deviation 1."""
-    drawn = _drawn(
-        "randn", _generator(generator, device), sizes_of(size), dtype or get_default_dtype()
-    )
+    drawn = _drawn("randn", _generator(generator, device), sizes_of(size), dtype)
     return finish(drawn, device, requires_grad)
 
 
@@ -97,7 +98,7 @@ def randint(
             f"randint(high, size) and randint(low, high, size) take it last"
         )
     drawn = _generator(generator, device).integers(low, high, sizes_of((size,)))
-    return finish(drawn.astype((dtype or int64).numpy, copy=False), device, requires_grad)
+    return finish(drawn.astype(dtype_of(dtype or int64).numpy, copy=False), device, requires_grad)
 
 
 @composite(method=False)
@@ -113,19 +114,15 @@ def randperm(
     if n < 0:
         raise ShapeError(f"Trying to create tensor with negative dimension {n}: randperm({n})")
     drawn = _generator(generator, device).permutation(n)
-    return finish(drawn.astype(dtype.numpy, copy=False), device, requires_grad)
+    return finish(drawn.astype(dtype_of(dtype).numpy, copy=False), device, requires_grad)
 
 
 def _drawn_like(
     kind: str, input: Tensor, dtype: DType | None, device: Any, requires_grad: bool
 ) -> Tensor:
-    wanted, where = _like(input, dtype, device)
+    wanted, where = like(input, dtype, device)
     drawn = _drawn(kind, _generator(None, where), input.layout.shape, wanted)
     return finish(in_order_of(input, drawn), where, requires_grad)
-
-
-def _like(input: Tensor, dtype: DType | None, device: Any) -> tuple[DType, Any]:
-    return dtype or input.layout.dtype, input.layout.device if device is None else device
 
 
 @composite(method=False)
@@ -157,7 +154,7 @@ def randint_like(
     """Return randint in input's shape, dtype and device."""
     if high is None:
         low, high = 0, low
-    wanted, where = _like(input, dtype, device)
+    wanted, where = like(input, dtype, device)
     drawn = _generator(None, where).integers(low, high, input.layout.shape)
     values = drawn.astype(wanted.numpy, copy=False)
     return finish(in_order_of(input, values), where, requires_grad)
@@ -178,8 +175,8 @@ def normal(
         drawn = randn(size, generator=generator, dtype=dtype, device=device)
         return drawn * std + mean  # type: ignore[no-any-return]
     shape = OPS["add"].public(mean, std).layout.shape
-    like = mean if isinstance(mean, Tensor) else std
-    drawn = randn(shape, generator=generator, dtype=like.layout.dtype, device=like.layout.device)
+    layout = (mean if isinstance(mean, Tensor) else std).layout
+    drawn = randn(shape, generator=generator, dtype=layout.dtype, device=layout.device)
     return drawn * std + mean  # type: ignore[no-any-return]
 
 
@@ -187,6 +184,9 @@ def normal(
 def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = None) -> Tensor:
     """Return 1 with probability input (or p), else 0, in input's dtype."""
     chance: Any = input.detach() if p is None else p
+    given = chance.to_numpy() if isinstance(chance, Tensor) else chance
+    if not np.all((given >= 0) & (given <= 1)):
+        raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={chance!r}")
     where = input.layout.device
     dtype = input.layout.dtype if input.layout.dtype.is_floating_point else get_default_dtype()
     drawn: Any = rand(input.layout.shape, generator=generator, dtype=dtype, device=where)

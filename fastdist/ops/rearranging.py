@@ -318,8 +318,6 @@ def fliplr(input: Tensor) -> Tensor:
     """Return a copy with the order of the columns turned round."""
     if len(input.layout.shape) < 2:
         raise ShapeError(f"Input must be >= 2-d.: fliplr got shape {input.layout.shape}")
-    if len(input.layout.shape) < 2:
-        raise ShapeError(f"Input must be >= 2-d. fliplr was given one of {input.layout.shape}")
     return flip.public(input, 1)  # type: ignore[no-any-return]
 
 
@@ -328,6 +326,4 @@ def flipud(input: Tensor) -> Tensor:
     """Return a copy with the order of the rows turned round."""
     if not input.layout.shape:
         raise ShapeError("Input must be >= 1-d.: flipud got a tensor without axes")
-    if not input.layout.shape:
-        raise ShapeError("Input must be >= 1-d. flipud was given a tensor without axes")
     return flip.public(input, 0)  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..dispatch.rules import normalize_axis
 from ..tensor.tensor import Tensor, from_array
 from .creation import arange
 from .joining import cat, narrow, split
-from .norms import std, var
+from .norms import UNSET, std, var
 
 
 @composite()
@@ -23,16 +24,27 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
     return split(input, list(split_sizes), dim)
 
 
-@composite(method=False)
-def std_mean(input: Tensor, dim: Any = None, **more: Any) -> tuple[Tensor, Tensor]:
-    """Return the standard deviation and the mean over dim."""
-    return std(input, dim, **more), input.mean(dim, more.get("keepdim", False))
+def _with_mean(name: str, spread: Callable[..., Tensor]) -> None:
+    """Declare the function that returns what spread does, and the mean."""
+
+    def both(
+        input: Tensor,
+        dim: Any = None,
+        unbiased: bool = True,
+        keepdim: bool = False,
+        *,
+        correction: Any = UNSET,
+    ) -> tuple[Tensor, Tensor]:
+        found = spread(input, dim, unbiased, keepdim, correction=correction)
+        return found, input.mean(None if isinstance(dim, bool) else dim, keepdim)
+
+    both.__name__ = both.__qualname__ = name
+    both.__doc__ = f"Return {spread.__name__} and the mean over dim."
+    composite(method=False)(both)
 
 
-@composite(method=False)
-def var_mean(input: Tensor, dim: Any = None, **more: Any) -> tuple[Tensor, Tensor]:
-    """Return the variance and the mean over dim."""
-    return var(input, dim, **more), input.mean(dim, more.get("keepdim", False))
+_with_mean("std_mean", std)
+_with_mean("var_mean", var)
 
 
 @composite()

@@ -12,7 +12,7 @@ from ..core.dtypes import DType, bool_, int64
 from ..core.errors import DTypeError, ShapeError, VersionError
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
-from ..dispatch.constants import as_operand
+from ..dispatch.constants import as_operand, held
 from ..dispatch.copy_inplace import copy_, value_of, will_record
 from ..dispatch.fast_inplace import may_write_at_once
 from ..dispatch.inplace import require_may_change
@@ -270,7 +270,7 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
     dtype: DType = target.layout.dtype
     value = _fitted(value, places.shape)
     if not isinstance(value, Tensor):
-        value = from_array(as_operand(value, dtype))
+        value = from_array(held(value, dtype))
     elif value.layout.dtype is not dtype:
         if value.layout.numel != 1:
             raise DTypeError(

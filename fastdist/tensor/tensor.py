@@ -9,7 +9,7 @@ import numpy as np
 from ..backends.backend import backend_of
 from ..core import dtypes
 from ..core.device import CPU, Device
-from ..core.errors import DeviceError
+from ..core.errors import DeviceError, ShapeError
 from .layout import Layout, Shape
 from .methods import TensorMethods
 from .printing import format_tensor
@@ -296,3 +296,19 @@ def layout_of(array: Any, device: Device = CPU) -> Layout:
 def from_array(array: Any, device: Device = CPU) -> Tensor:
     """Return a Tensor around a backend's raw array, sharing its memory."""
     return wrap(array, layout_of(array, device))
+
+
+def from_users_array(array: np.ndarray[Any, Any]) -> Tensor:
+    """Return a Tensor that shares memory with a NumPy array that somebody else made.
+
+    Raises  ValueError for elements that do not lie whole elements apart, as a field of records;
+            TypeError for a dtype that fastdist does not have
+    """
+    itemsize = array.itemsize
+    if not array.flags.c_contiguous and any(step % itemsize for step in array.strides):
+        raise ShapeError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy "
+            f"array to reallocate the memory: it has strides {array.strides} and elements of "
+            f"{itemsize} bytes"
+        )
+    return from_array(array)

@@ -48,3 +48,36 @@ def test_inplace_speaks_of_shapes_before_dtypes() -> None:
 def test_inplace_on_an_expanded_view_without_elements_does_nothing() -> None:
     x = fastdist.zeros(1, 0).expand(3, 0)
     assert x.sqrt_().shape == (3, 0)
+
+
+def test_retained_gradients_are_those_of_the_changed_tensor() -> None:
+    x = fastdist.ones(3, requires_grad=True)
+    y, z = x * 2, x * 2
+    y.retain_grad(), z.retain_grad()
+    y.mul_(3)
+    z[:2].mul_(3)
+    (y.sum() + z.sum()).backward()
+    assert y.retains_grad and z.retains_grad
+    assert y.grad is not None and y.grad.tolist() == [1.0, 1.0, 1.0]
+    assert z.grad is not None and z.grad.tolist() == [1.0, 1.0, 1.0]
+    assert x.grad is not None and x.grad.tolist() == [12.0, 12.0, 8.0]
+
+
+def test_masked_fill_takes_one_value() -> None:
+    x, mask = fastdist.zeros(2, 3), fastdist.tensor([True, False, True])
+    with pytest.raises(RuntimeError, match=r"^masked_fill only supports a 0-dimensional value"):
+        x.masked_fill(mask, fastdist.ones(3))
+    with pytest.raises(RuntimeError, match=r"^masked_fill_ only supports a 0-dimensional value"):
+        x.masked_fill_(mask, fastdist.ones(1))
+    assert x.masked_fill(mask, fastdist.tensor(2)).tolist() == [[2.0, 0.0, 2.0]] * 2
+
+
+def test_parts_of_a_split_may_be_changed_in_place_unlike_in_pytorch() -> None:
+    x = fastdist.arange(4.0).requires_grad_()
+    y = x * 1
+    a, b = y.split(2)
+    rows = y.unbind()
+    a.mul_(2)
+    rows[2].add_(rows[0])
+    (a[0] + 3 * b[0] + 5 * y[2]).backward()
+    assert x.grad is not None and x.grad.tolist() == [18.0, 0.0, 8.0, 0.0]

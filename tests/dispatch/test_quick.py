@@ -339,3 +339,10 @@ def test_layouts_go_with_their_tensors() -> None:
     for n in range(20, 40):
         F.softmax(fd.ones(n, 7), 1).sum(0)
     assert layouts() <= before + 8
+
+
+def test_a_tensor_among_the_attributes_may_change() -> None:
+    x, shift = fd.arange(4.0), fd.tensor(1)
+    assert x.roll((shift,)).tolist() == [3.0, 0.0, 1.0, 2.0]
+    shift.fill_(2)
+    assert x.roll((shift,)).tolist() == [2.0, 3.0, 0.0, 1.0]

@@ -82,3 +82,76 @@ def test_what_is_no_number_makes_no_tensor(data: Any) -> None:
 def test_a_word_is_no_index() -> None:
     with pytest.raises(TypeError, match="valid indices"):
         fd.ones(3)["a"]
+
+
+def test_a_field_of_records_is_refused_for_it_lies_between_other_bytes() -> None:
+    records = np.zeros(4, dtype=[("a", "f8"), ("b", "f4")])
+    for use in (fd.from_numpy, fd.as_tensor, lambda a: fd.ones(4) + a, fd.zeros(4).copy_):
+        with pytest.raises(ValueError, match="strides not a multiple of the element byte size"):
+            use(records["a"])
+    assert fd.from_numpy(records["a"].copy()).sum().item() == 0.0
+
+
+def test_integers_of_numpy_and_tensors_make_an_integer_range() -> None:
+    for found in (fd.arange(np.int64(3)), fd.arange(fd.tensor(3)), fd.arange(0, np.int32(3))):
+        assert found.dtype is fd.int64 and found.tolist() == [0, 1, 2]
+    assert fd.arange(np.float64(3.0)).dtype is fd.float32
+
+
+def test_numbers_in_lists_keep_a_dtype_of_their_own() -> None:
+    assert fd.tensor([np.float64(1.0)]).dtype is fd.float64
+    assert fd.tensor([[fd.tensor(1.0, dtype=fd.float64)]]).dtype is fd.float64
+    assert fd.tensor([np.float32(1.0), np.float32(2.0)]).dtype is fd.float32
+    assert fd.tensor([1.0]).dtype is fd.float32
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: fd.rand(2, dtype=float),
+        lambda: fd.randn_like(fd.ones(2), dtype=float),
+        lambda: fd.as_tensor(np.ones(2), dtype=float),
+        lambda: fd.ones(2).sum(dtype=float),
+        lambda: fd.ones(2).cumsum(0, dtype=float),
+        lambda: fd.nn.functional.softmax(fd.ones(2), 0, dtype=float),
+        lambda: fd.ones(2).norm(dtype=float),
+    ],
+)
+def test_python_s_float_names_a_dtype_everywhere(make: Callable[[], Any]) -> None:
+    assert make().dtype is fd.float64
+    assert fd.randint(3, (2,), dtype=int).dtype is fd.int64
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: fd.zeros(2, dtype=fd.uint8).masked_fill(fd.tensor([True, False]), 300),
+        lambda: fd.zeros(2, dtype=fd.int64).masked_fill(fd.tensor([True, False]), float("nan")),
+        lambda: fd.zeros(2).masked_fill_(fd.tensor([True, False]), 1e300),
+        lambda: fd.zeros(2, dtype=fd.uint8).scatter(0, fd.tensor([0]), 300),
+        lambda: fd.zeros(2, dtype=fd.uint8).index_fill_(0, fd.tensor([0]), 300),
+        lambda: fd.zeros(2, dtype=fd.uint8).__setitem__(fd.tensor([0]), 300),
+    ],
+)
+def test_no_write_takes_a_number_that_the_dtype_does_not_hold(write: Callable[[], Any]) -> None:
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"cannot be converted to type .* without overflow"):
+            write()
+
+
+def test_float16_rounds_what_is_too_large_to_infinity() -> None:
+    assert fd.full((1,), 1e6, dtype=fd.float16).item() == float("inf")
+    assert fd.zeros(1, dtype=fd.float16).fill_(-1e6).item() == float("-inf")
+
+
+def test_out_of_no_elements_grows_and_any_other_must_fit() -> None:
+    out = fd.empty(0)
+    assert fd.cat([fd.ones(2), fd.zeros(1)], out=out) is out
+    assert out.tolist() == [1.0, 1.0, 0.0]
+    assert fd.add(fd.ones(3), 1, out=out).tolist() == [2.0, 2.0, 2.0]
+    with pytest.raises(RuntimeError, match="give an out of that shape"):
+        fd.add(fd.ones(2), 1, out=out)
+    with pytest.raises(RuntimeError, match="give an out of that shape"):
+        fd.add(fd.ones(2), 1, out=fd.ones(3)[:0])
+    with pytest.raises(RuntimeError, match="unsupported operation: more than one element"):
+        fd.add(fd.ones(3), 1, out=fd.ones(1).expand(3))

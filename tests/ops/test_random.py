@@ -124,6 +124,8 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fd.zeros(2).normal_(0, -1), RuntimeError, "normal expects std >= 0.0"),
     (lambda: fd.zeros(2).uniform_(2, 1), RuntimeError, "uniform_ expects to return a [from, to)"),
     (lambda: fd.rand(2, dtype=fd.int64), RuntimeError, '"rand" not implemented for int64'),
+    (lambda: fd.bernoulli(fd.tensor([1.5])), RuntimeError, "bernoulli expects p to be in [0, 1]"),
+    (lambda: fd.zeros(2).bernoulli_(-0.5), RuntimeError, "bernoulli expects p to be in [0, 1]"),
 ]
 
 

@@ -99,3 +99,38 @@ def test_errors_begin_as_pytorch_s(
     with pytest.raises(kind) as caught:
         call(fd.arange(6, dtype=fd.float32).view(2, 3))
     assert str(caught.value).startswith(text)
+
+
+def test_nan_differs_from_nan_in_unique() -> None:
+    values, counts = fd.tensor([float("nan"), 1.0, float("nan")]).unique(return_counts=True)
+    assert str(values.tolist()) == "[1.0, nan, nan]" and counts.tolist() == [1, 1, 1]
+
+
+def test_index_fill_keeps_the_dtype() -> None:
+    found = fd.arange(4).index_fill(0, fd.tensor([1]), 2.5)
+    assert found.dtype is fd.int64 and found.tolist() == [0, 2, 2, 3]
+
+
+def test_take_along_dim_broadcasts_all_other_axes() -> None:
+    x = fd.arange(6.0).reshape(2, 3)
+    assert x.take_along_dim(fd.tensor([[2]]), 1).tolist() == [[2.0], [5.0]]
+    assert x[:1].take_along_dim(fd.tensor([[0], [1]]), 1).tolist() == [[0.0], [1.0]]
+    with pytest.raises(RuntimeError, match="should have the same number of dimensions"):
+        x.take_along_dim(fd.tensor([0]), 1)
+
+
+def test_std_mean_takes_what_std_takes() -> None:
+    x = fd.arange(4.0).reshape(2, 2)
+    for both, one in ((fd.std_mean, fd.std), (fd.var_mean, fd.var)):
+        assert [part.tolist() for part in both(x, 0, False)] == [
+            one(x, 0, False).tolist(),
+            [1.0, 2.0],
+        ]
+        assert both(x, False)[0].item() == one(x, False).item()
+        assert both(x, axis=1, keepdim=True)[1].tolist() == [[0.5], [2.5]]
+        assert both(x, 0, correction=0)[0].tolist() == one(x, 0, correction=0).tolist()
+
+
+def test_split_refuses_negative_sizes() -> None:
+    with pytest.raises(RuntimeError, match="only non-negative entries"):
+        fd.arange(4.0).split([-1, 5])

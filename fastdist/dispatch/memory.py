@@ -1,0 +1,51 @@
+"""Memory that may be written, and memory that stands for several elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..tensor.layout import Layout
+from ..tensor.tensor import Tensor
+
+
+def require_writable(target: Tensor) -> None:
+    """Raise unless each element of target has a place of its own that may be written.
+
+    Raises  RuntimeError
+    """
+    layout = target.layout
+    if layout.numel == 0:
+        return
+    if not layout.contiguous and any(
+        step == 0 and length > 1 for length, step in zip(layout.shape, layout.strides, strict=True)
+    ):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. Please clone() the tensor before performing the operation: "
+            f"it has shape {layout.shape} and strides {layout.strides}"
+        )
+    if target.array.__class__ is np.ndarray and not target.array.flags.writeable:
+        raise RuntimeError(
+            "unsupported operation: the memory of the written-to tensor is read-only, as the NumPy "
+            "array was that it was made of; write to a clone()"
+        )
+
+
+def each_place_once(array: Any, layout: Layout) -> Any:
+    """Return a raw array of layout; of an expanded one the part in which no place in memory
+    repeats: one number for all elements may be written there, as nothing else may.
+    """
+    if layout.contiguous:
+        return array
+    repeated = [s == 0 and n > 1 for n, s in zip(layout.shape, layout.strides, strict=True)]
+    if True not in repeated:
+        return array
+    part = array[tuple([slice(0, 1) if one else slice(None) for one in repeated])]
+    if part.__class__ is np.ndarray:
+        try:
+            part.flags.writeable = True  # expand() forbade it
+        except ValueError:
+            return array  # the memory itself is read-only
+    return part
