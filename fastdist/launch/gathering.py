@@ -36,6 +36,11 @@ class Card:
         return f"node {self.node} ({self.host})"
 
 
+def card_key(card: Card) -> str:
+    """Return where a card lies in the store of its job."""
+    return _CARDS + card.token
+
+
 def gather(
     store: Store, mine: Card, line: WaitingLine, is_closing: Callable[[], bool]
 ) -> list[Card]:
@@ -48,7 +53,7 @@ def gather(
     text = json.dumps(asdict(mine))
     # Only one of two can have the place; and all who still wait see both cards.
     holder = _read(store.compare_set(f"{_PLACES}{mine.node}", b"", text))
-    store.set(_CARDS + mine.token, text)
+    store.set(card_key(mine), text)
     cards[holder.token] = holder
     with closing(store.watch(_CARDS)) as watch:
         while True:

@@ -12,22 +12,24 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import closing
 
-from fastdist.core.errors import FastdistError, StoreTimeoutError
+from fastdist.core.errors import FastdistError, StoreError, StoreTimeoutError
 from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.store import Change, Store, TCPStore, Watch, host_store
 from fastdist.distributed.store.waiting_line import WaitingLine
 from fastdist.launch.environment import Place
-from fastdist.launch.gathering import Card, gather
+from fastdist.launch.gathering import Card, card_key, gather
 from fastdist.launch.options import LaunchOptions
 from fastdist.launch.report import Failure
 
 JOIN_S = 300.0
-# A killed launcher closes its connection at once only where it hosts the store; any other is known
-# by its silence. A launcher does nothing but wait, so a busy machine does not silence it for long.
+# A launcher that was killed is known at once where it hosted the store, for nobody listens at its
+# port any more; any other is known by its silence. Workers wait as long for a peer while a network
+# is down: launchers with less patience would end a job that goes on by itself.
 BEAT_S = 0.5
-LOST_S = 6.0
+LOST_S = 10.0
 _ASK_S = 5.0
 _TRY_S = 1.0
+_PAUSE_S = 0.1
 _CLOSE_S = 2.0
 _PREFIX = "fastdist/launch/node/"
 _THREAD_NAME = "fastdist-launch-nodes"
@@ -57,7 +59,7 @@ class Meeting:
         self._own_end: str | None = None
         self._is_hurried = False
         self._host_has_ended = False
-        self._is_closing = False
+        self._closing = threading.Event()
         self._is_over = threading.Event()
         self._cards: list[Card] = []
         self._thread: threading.Thread | None = None
@@ -97,7 +99,7 @@ class Meeting:
 
     def close(self) -> None:
         """End the thread, and the store where it is hosted here."""
-        self._is_closing = True
+        self._closing.set()
         store = self._store
         if store is not None:
             store.close()
@@ -128,14 +130,13 @@ class Meeting:
 
     def _serve(self) -> None:
         try:
-            store = self._join()
-            with closing(store.watch(_PREFIX)) as watch:
-                _Roll(self, store, watch).keep()
+            self._join()
+            _Roll(self).keep()
         except Exception as error:  # whatever it is, the main thread waits to be told
-            if not self._is_closing and not self._host_has_ended:
+            if not self._closing.is_set() and not self._host_has_ended:
                 self._post(Failure(self._what_failed(error), 1))
         self._is_over.set()
-        if not self._is_closing:
+        if not self._closing.is_set():
             self._post(None)
 
     def _what_failed(self, error: Exception) -> str:
@@ -149,32 +150,65 @@ class Meeting:
         """Return how messages speak of a node."""
         return self._cards[node].name
 
-    def _join(self) -> Store:
+    def _join(self) -> None:
         options = self._options
         with WaitingLine(f"node {options.node_rank}", JOIN_S, _Lines(self._post)) as line:
             store = self._store = self._store or self._connect(line)
             host = options.local_address or socket.gethostname()
             mine = Card(options.node_rank, options.nodes, options.workers_per_node, host)
-            self._cards = gather(store, mine, line, lambda: self._is_closing)
+            self._cards = gather(store, mine, line, self._closing.is_set)
         self.place = self._place_among([card.workers for card in self._cards])
         self._post(None)
-        return store
 
     def _connect(self, line: WaitingLine) -> Store:
         """Reach node 0's store, which may start later; in short tries, so that close is heard."""
-        options = self._options
         while True:
             try:
-                store = TCPStore(
-                    options.master_address, self._port, timeout=_TRY_S, secret=self._secret
-                )
+                return self._try_to_connect()
             except StoreTimeoutError:
-                if self._is_closing or line.is_over:
+                if self._closing.is_set() or line.is_over:
                     raise
-                line.tell_now_and_again(f"node 0 at {options.master_address}:{self._port}")
-            else:
-                store.set_timeout(_ASK_S)
-                return store
+                address = self._options.master_address
+                line.tell_now_and_again(f"node 0 at {address}:{self._port}")
+
+    def _try_to_connect(self) -> Store:
+        address = self._options.master_address
+        store = TCPStore(address, self._port, timeout=_TRY_S, secret=self._secret)
+        store.set_timeout(_ASK_S)
+        return store
+
+    def connect_again(self, lost: StoreError, until: float) -> None:
+        """Reach node 0's store again if only the way there was cut; until then nobody is heard.
+
+        Raises  lost, if nobody listens there any more, or the time is over
+        """
+        if self._options.node_rank == 0 or self._store is None:
+            raise lost
+        self._store.close()
+        while time.monotonic() < until and not self._closing.wait(_PAUSE_S):
+            try:
+                if self._reaches_its_job():
+                    return
+            except ConnectionRefusedError:
+                break
+            except (OSError, StoreError):
+                continue  # still cut off, or again
+        raise lost
+
+    def _reaches_its_job(self) -> bool:
+        # Asked first, for a store's client does not tell who refuses it from who is not there.
+        socket.create_connection((self._options.master_address, self._port), _TRY_S).close()
+        store = self._try_to_connect()
+        try:
+            # Another job may have the port by now.
+            if store.check([card_key(self._cards[self._options.node_rank])]):
+                self._store = store
+                return True
+        except StoreError:
+            store.close()
+            raise
+        store.close()
+        return False
 
 
 class _Lines(io.StringIO):
@@ -192,37 +226,50 @@ class _Lines(io.StringIO):
 class _Roll:
     """Who is here, who has ended and how, who is lost: kept by each node's thread for itself."""
 
-    def __init__(self, meeting: Meeting, store: Store, watch: Watch) -> None:
+    def __init__(self, meeting: Meeting) -> None:
         self._meeting = meeting
-        self._store = store
-        self._watch = watch
         self._me = meeting._options.node_rank
         self._others = set(range(meeting._options.nodes)) - {self._me}
         now = time.monotonic()
         self._heard = dict.fromkeys(self._others, now)
         self._ended: set[int] = set()
         self._left: set[int] = set()
+        self._beat = 0
+        # When the store last took a beat.
+        self._reached = now
 
     def keep(self) -> None:
-        """Beat and listen until all nodes have ended."""
-        beat = 0
+        """Beat and listen until all nodes have ended, by one connection or several."""
+        while True:
+            store = self._meeting._store
+            assert store is not None
+            try:
+                with closing(store.watch(_PREFIX)) as watch:
+                    self._keep_by(store, watch)
+                return
+            except StoreError as error:
+                self._meeting.connect_again(error, self._reached + LOST_S)
+
+    def _keep_by(self, store: Store, watch: Watch) -> None:
         told_end = False
-        while not self._meeting._is_closing:
-            beat += 1
-            self._store.set(f"{_PREFIX}{self._me}/beat", str(beat))
+        while not self._meeting._closing.is_set():
+            self._beat += 1
+            store.set(f"{_PREFIX}{self._me}/beat", str(self._beat))
+            self._reached = time.monotonic()
             if self._meeting._own_end is not None and not told_end:
-                self._store.set(f"{_PREFIX}{self._me}/end", self._meeting._own_end)
+                store.set(f"{_PREFIX}{self._me}/end", self._meeting._own_end)
                 told_end = True
             if not (told_end and self._meeting._is_hurried):
-                self._listen(time.monotonic() + BEAT_S)
+                self._listen(watch, time.monotonic() + BEAT_S)
                 self._look_for_the_lost()
             if told_end and (self._meeting._is_hurried or self._ended >= self._others):
-                self._leave()
+                store.set(f"{_PREFIX}{self._me}/left", b"")
+                self._wait_for_others_to_leave(watch)
                 return
 
-    def _listen(self, until: float) -> None:
+    def _listen(self, watch: Watch, until: float) -> None:
         while (left := until - time.monotonic()) > 0:
-            change = self._watch.next(left)
+            change = watch.next(left)
             if change is not None:
                 self._take(change)
 
@@ -254,9 +301,8 @@ class _Roll:
                 sentence = f"{self._meeting.name(node)} was lost: not heard for {silent_s:.0f} s"
                 self._meeting._post(Failure(sentence, 1))
 
-    def _leave(self) -> None:
-        """Say goodbye; who hosts the store waits a little until the others have, too."""
-        self._store.set(f"{_PREFIX}{self._me}/left", b"")
+    def _wait_for_others_to_leave(self, watch: Watch) -> None:
+        """Serve the store a little longer, where it is served here."""
         until = time.monotonic() + LOST_S
         while self._me == 0 and self._left < self._others and time.monotonic() < until:
-            self._listen(min(until, time.monotonic() + BEAT_S))
+            self._listen(watch, min(until, time.monotonic() + BEAT_S))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing import connection
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from fastdist.distributed.sockets import free_port
 from fastdist.launch.nodes import BEAT_S, LOST_S
+from tests.launch.way import Way
 
 # Until the other node has noticed, ended its workers and reported.
 _LOST_BOUND_S = LOST_S + 4.0
@@ -24,20 +26,39 @@ StartNode = Callable[..., Any]
 
 
 @pytest.fixture
-def start_node(start_run: Any) -> StartNode:
+def port() -> int:
+    """Be the port at which the nodes meet."""
+    return free_port()
+
+
+@pytest.fixture
+def way(port: int) -> Iterator[Way]:
+    """Lie between node 0 and who goes to it by 127.0.0.3."""
+    way = Way(port)
+    yield way
+    way.close()
+
+
+@pytest.fixture
+def start_node(start_run: Any, port: int) -> StartNode:
     """Start node K of two, with two workers on node 0 and one on node 1."""
-    port = free_port()
     secret = secrets.token_hex(32)
 
     def start(
-        node: int, text: str, *, secret: str = secret, nodes: int = 2, address: str = ""
+        node: int,
+        text: str,
+        *,
+        secret: str = secret,
+        nodes: int = 2,
+        address: str = "",
+        master: str = "127.0.0.1",
     ) -> Any:
         return start_run(
             text,
             f"-n{2 - node}",
             f"--nnodes={nodes}",
             f"--node-rank={node}",
-            "--master-addr=127.0.0.1",
+            f"--master-addr={master}",
             f"--master-port={port}",
             f"--local-addr={address or f'127.0.0.{node + 1}'}",
             environment={"FASTDIST_JOB_SECRET": secret},
@@ -128,6 +149,26 @@ def test_a_frozen_node_is_lost_as_well(start_node: StartNode) -> None:
     second.process.send_signal(signal.SIGSTOP)
     assert first.end(_LOST_BOUND_S) == 1
     assert b"node 1 (127.0.0.2) was lost: not heard for" in first.err
+
+
+def test_a_network_that_is_down_for_a_moment_ends_no_job(start_node: StartNode, way: Way) -> None:
+    text = """
+        import os, signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+        print("pid of", os.environ["RANK"], "is", os.getpid())
+        signal.sigwait([signal.SIGUSR1])
+        """
+    first, second = start_node(0, text), start_node(1, text, master="127.0.0.3")
+    pids = [first.number_after(f"pid of {rank} is") for rank in (0, 1)]
+    pids.append(second.number_after("pid of 2 is"))
+    way.cut()
+    assert way.was_tried.wait(5.0)
+    way.mend()
+    for pid in pids:
+        os.kill(pid, signal.SIGUSR1)
+    # Each waits to hear how the other ended.
+    assert [first.end(_LOST_BOUND_S), second.end(_LOST_BOUND_S)] == [0, 0]
+    assert first.err == second.err == b""
 
 
 def test_a_node_without_the_right_secret_does_not_join(start_node: StartNode) -> None:
