@@ -10,7 +10,7 @@ from ..core.errors import GraphError
 from ..dispatch.inplace import require_may_change, set_history
 from ..dispatch.tangents import below, levels_of, only_below, set_tangent, tangent_of
 from ..graph.anomaly import note_forward
-from ..graph.forward_streams import note_stream
+from ..graph.forward_streams import device_of, note_stream
 from ..graph.modes import modes, no_grad, set_grad_mode, tls
 from ..graph.node import Edge, next_sequence_number
 from ..tensor.storage import storage_of
@@ -107,11 +107,11 @@ def _record(ctx: FunctionNode, args: Sequence[Any], outputs: tuple[Any, ...]) ->
     ctx.seq = next_sequence_number()
     if modes.tracers:
         note_forward(ctx)
-    for result in results:
-        if isinstance(result, Tensor):
-            note_stream(ctx, result.layout.device)
     ctx.num_outputs = len(results)
     ctx.layout = tuple([o.layout if isinstance(o, Tensor) else None for o in results])
+    device = device_of(ctx)
+    if device is not None:
+        note_stream(ctx, device)
     for i, result in enumerate(results):
         if not isinstance(result, Tensor) or id(outputs[i]) in ctx.non_differentiable:
             continue

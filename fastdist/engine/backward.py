@@ -88,10 +88,10 @@ modes_engine = _EngineChoice()
 
 
 def _run_inline(roots: list[tuple[Any, Tensor]], shared: Any, keep: bool) -> None:
-    before, outer_callbacks = tls.grad, tls.final_callbacks
+    before, outer = tls.grad, tls.inline_pass
     set_grad_mode(False)
     callbacks: list[Callable[[], None]] = []
-    tls.final_callbacks = callbacks
+    tls.inline_pass = roots, callbacks
     try:
         inline.run([(edge, g.array) for edge, g in roots], shared, keep)
         # A callback may add another.
@@ -99,7 +99,7 @@ def _run_inline(roots: list[tuple[Any, Tensor]], shared: Any, keep: bool) -> Non
             callback()
     finally:
         set_grad_mode(before)
-        tls.final_callbacks = outer_callbacks
+        tls.inline_pass = outer
 
 
 def _roots(

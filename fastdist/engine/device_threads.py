@@ -9,6 +9,7 @@ from typing import Any
 
 from ..backends.backend import backend_of
 from ..core.device import Device
+from ..graph.forward_streams import device_of
 from ..graph.node import Node
 from .ready_queue import ReadyQueue
 
@@ -23,21 +24,6 @@ _this_thread = _ThisThread()
 def current_device_queue() -> ReadyQueue | None:
     """Return the queue of the device whose thread this is; None for any other thread."""
     return _this_thread.queue
-
-
-def device_of(node: Node) -> Device | None:
-    """Return the device that a Node runs on; None for the CPU."""
-    layout = node.layout
-    if layout.__class__ is tuple:
-        for part in layout:
-            if part is not None and part.device.index is not None:
-                device: Device = part.device
-                return device
-        return None
-    if layout is None or layout.device.index is None:
-        return None
-    found: Device = layout.device
-    return found
 
 
 class DeviceThreads:

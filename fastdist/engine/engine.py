@@ -9,25 +9,21 @@ from typing import Any
 
 from ..core.errors import GraphError
 from ..graph.anomaly import anomaly, require_no_nan, warn_of
-from ..graph.forward_streams import after_pass, before_pass, hand_over, note_stream
+from ..graph.forward_streams import (
+    after_pass,
+    before_pass,
+    device_of,
+    hand_over,
+    note_stream,
+)
 from ..graph.modes import modes, set_grad_mode, tls
 from ..graph.node import Node, next_sequence_number, node_of, output_number
 from ..tensor.tensor import Tensor, layout_of, wrap
 from . import hooks
-from .device_threads import DeviceThreads, current_device_queue, device_of
-from .graph_task import Capture, GraphRoot, GraphTask
+from .device_threads import DeviceThreads, current_device_queue
+from .graph_task import Capture, GraphRoot, GraphTask, running
 from .input_buffer import InputBuffer
 from .ready_queue import NodeTask, ReadyQueue
-
-
-class _RunningTask(threading.local):
-    """The pass whose Node this thread is running; None outside of a pass."""
-
-    graph_task: GraphTask | None = None
-    depth = 0
-
-
-_running = _RunningTask()
 
 
 class Engine:
@@ -64,7 +60,7 @@ class Engine:
         task = GraphTask(
             keep_graph=keep,
             create_graph=create_graph,
-            depth=_running.depth + 1 if _running.graph_task is not None else 0,
+            depth=running.depth + 1 if running.graph_task is not None else 0,
             cpu_ready_queue=queue,
             graph_roots=tuple(edge for edge, _ in roots),
         )
@@ -72,25 +68,36 @@ class Engine:
         if inputs is not None:
             task.init_to_execute(root, inputs, accumulate)
         task.streams = self.device_threads.streams_of(task.nodes_in_graph)
-        others = before_pass(task.streams, task.nodes_in_graph)
+        task.other_streams = before_pass(task.streams, task.nodes_in_graph)
         queue.push(NodeTask(task, root, InputBuffer(0)))
         self.run_until_complete(task, queue)
-        after_pass(others)
-        return task.future.wait()
+        try:
+            return task.future.wait()
+        except BaseException:
+            after_pass(task.other_streams)
+            task.forget_error()
+            raise
 
     def run_until_complete(self, task: GraphTask, queue: ReadyQueue) -> None:
         """Serve queue until task is complete: the waiting caller's loop."""
         while not task.completed():
-            self.run_one(queue.pop(), queue)
+            self.run_one(queue.pop(), awake=queue)
         if not task.future.done():
             task.mark_completed_and_post_process()
 
-    def run_one(self, item: NodeTask, queue: ReadyQueue | None) -> None:
+    def run_one(
+        self,
+        item: NodeTask,
+        cpu_queue: ReadyQueue | None = None,
+        *,
+        awake: ReadyQueue | None = None,
+    ) -> None:
         """Run one queued Node for its pass, record an error in the pass, and tell the owner when
         the pass is done.
 
-        CPU Nodes that become ready go to queue, the caller's own; with None (a device's thread) to
-        the pass's.
+        CPU Nodes that become ready go to cpu_queue, the caller's own, if it has one: else to that
+        of their pass, which may be another one than the caller waits for. Who waits on the queue
+        awake is here, and need not be told.
         """
         task = item.graph_task
         if task is None:
@@ -98,7 +105,7 @@ class Engine:
         if item.node is not None and not task.has_error:
             try:
                 self._evaluate_in_context(
-                    task, item, task.cpu_ready_queue if queue is None else queue
+                    task, item, task.cpu_ready_queue if cpu_queue is None else cpu_queue
                 )
             except BaseException as error:
                 task.set_exception(error)
@@ -108,7 +115,7 @@ class Engine:
         if task.completed():
             if not task.has_error:
                 task.mark_completed_and_post_process()
-            if task.owner_queue is not None and task.owner_queue is not queue:
+            if task.owner_queue is not None and task.owner_queue is not awake:
                 # The owner sleeps on its own queue.
                 task.owner_queue.push(NodeTask(task, None, None), increment_outstanding=False)
 
@@ -118,13 +125,13 @@ class Engine:
             item = queue.pop()
             if item.shutdown:
                 return
-            self.run_one(item, None)
+            self.run_one(item)
 
     def _evaluate_in_context(self, task: GraphTask, item: NodeTask, queue: ReadyQueue) -> None:
-        before_mode, inline_callbacks = tls.grad, tls.final_callbacks
-        before_task, before_depth = _running.graph_task, _running.depth
-        _running.graph_task, _running.depth = task, task.depth
-        tls.final_callbacks = None
+        before_mode, inline_pass = tls.grad, tls.inline_pass
+        before_task, before_depth = running.graph_task, running.depth
+        running.graph_task, running.depth = task, task.depth
+        tls.inline_pass = None
         set_grad_mode(task.create_graph)
         try:
             assert item.node is not None
@@ -141,8 +148,8 @@ class Engine:
                 self._evaluate(task, item, queue)
         finally:
             set_grad_mode(before_mode)
-            tls.final_callbacks = inline_callbacks
-            _running.graph_task, _running.depth = before_task, before_depth
+            tls.inline_pass = inline_pass
+            running.graph_task, running.depth = before_task, before_depth
 
     def _evaluate(self, task: GraphTask, item: NodeTask, queue: ReadyQueue) -> None:
         """Run one Node: hooks, captures, the Node itself, and hand its results on."""
@@ -303,10 +310,10 @@ def queue_callback(callback: Any) -> None:
 
     Raises  RuntimeError outside of a backward pass
     """
-    if tls.final_callbacks is not None:
-        tls.final_callbacks.append(callback)
+    if tls.inline_pass is not None:
+        tls.inline_pass[1].append(callback)
         return
-    task = _running.graph_task
+    task = running.graph_task
     if task is None:
         raise GraphError("Final callbacks can only be installed during backward pass.")
     with task.lock:
@@ -314,8 +321,8 @@ def queue_callback(callback: Any) -> None:
 
 
 def current_graph_task() -> GraphTask | None:
-    """Return the pass whose Node this thread is running."""
-    return _running.graph_task
+    """Return the pass whose Node this thread is running; None in an inline one, which has none."""
+    return None if tls.inline_pass is not None else running.graph_task
 
 
 _engine: Engine | None = None

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any
 
 from ..core.future import Future
+from ..graph.forward_streams import after_pass
+from ..graph.modes import set_grad_mode, tls
 from ..graph.node import Node, node_of
 from ..tensor.tensor import Tensor
 from .input_buffer import InputBuffer
@@ -83,6 +86,8 @@ class GraphTask:
         # already (distributed autograd: the current context).
         self.thread_state: Callable[[], Any] | None = None
         self.streams: dict[Any, Any] = {}
+        # Streams that its Nodes run on besides these, each beside the one that waits for it.
+        self.other_streams: list[tuple[Any, Any]] = []
         self.owner_queue: ReadyQueue | None = cpu_ready_queue
         self.nodes_in_graph: set[Node] = set()
 
@@ -101,6 +106,14 @@ class GraphTask:
         self.has_error = True
         self.future.try_complete(error=error)
 
+    def forget_error(self) -> None:
+        """Let go of the error that ended the pass, now that it is raised.
+
+        Its traceback holds frames that hold this: together they would keep the graph, and all that
+        it saved, for the garbage collector.
+        """
+        self.future = Future()
+
     def mark_completed_and_post_process(self) -> None:
         """Run the final callbacks and complete the future with what was captured; once, whoever
         comes first.
@@ -111,15 +124,31 @@ class GraphTask:
                 return
             self._post_processed = True
         try:
-            # A callback may add another, so not a for loop over a fixed list.
-            position = 0
-            while position < len(self.final_callbacks):
-                self.final_callbacks[position]()
-                position += 1
+            after_pass(self.other_streams)
+            if self.final_callbacks:
+                self._call_back()
         except BaseException as error:
             self.set_exception(error)
             return
         self.future.try_complete(list(self.captured_vars))
+
+    def _call_back(self) -> None:
+        """Run the final callbacks as the pass's Nodes are run, on whichever thread that is."""
+        before = tls.grad, tls.inline_pass, running.graph_task, running.depth
+        state = None if self.thread_state is None else self.thread_state()
+        with ExitStack() as stack:
+            for manager in (state, *self.streams.values()):
+                if manager is not None:
+                    stack.enter_context(manager)
+            set_grad_mode(self.create_graph)
+            tls.inline_pass, running.graph_task, running.depth = None, self, self.depth
+            try:
+                # A callback may add another.
+                for callback in self.final_callbacks:
+                    callback()
+            finally:
+                set_grad_mode(before[0])
+                tls.inline_pass, running.graph_task, running.depth = before[1:]
 
     def compute_dependencies(self, roots: Iterable[Node]) -> None:
         """Count, for every Node below roots, how many gradients it will get."""
@@ -188,6 +217,16 @@ class GraphTask:
 
     def __repr__(self) -> str:
         return f"<GraphTask depth {self.depth}, {self.outstanding} outstanding>"
+
+
+class _Running(threading.local):
+    """The pass that this thread works for; None outside of one."""
+
+    graph_task: GraphTask | None = None
+    depth = 0
+
+
+running = _Running()
 
 
 class GraphRoot(Node):

@@ -17,6 +17,21 @@ from .node import Node
 # started, which at the end waits for all others: who asked for the pass sees what came of it.
 
 
+def device_of(node: Node) -> Device | None:
+    """Return the device that a Node runs on; None for the CPU."""
+    layout = node.layout
+    if layout.__class__ is tuple:
+        for part in layout:
+            if part is not None and part.device.index is not None:
+                device: Device = part.device
+                return device
+        return None
+    if layout is None or layout.device.index is None:
+        return None
+    found: Device = layout.device
+    return found
+
+
 def note_stream(node: Node, device: Device) -> None:
     """Remember the calling thread's current stream of a device that node is recorded on."""
     if device.index is not None:
@@ -33,7 +48,7 @@ def hand_over(g: Tensor, stream: Any) -> None:
         backend.record_stream(g.array, stream)
 
 
-def before_pass(streams: dict[Device, Any], nodes: Iterable[Node]) -> list[tuple[Any, Any]]:
+def before_pass(streams: dict[Any, Any], nodes: Iterable[Node]) -> list[tuple[Any, Any]]:
     """Let a pass's own streams wait for passes on others that added to its leaves.
 
     Returns (stream of the pass, another that its Nodes run on) pairs, for `after_pass`.
@@ -44,8 +59,7 @@ def before_pass(streams: dict[Device, Any], nodes: Iterable[Node]) -> list[tuple
         recorded_on = getattr(node, "stream", None)
         if recorded_on is None:
             continue
-        layout = node.layout[0] if node.layout.__class__ is tuple else node.layout
-        own = streams.get(layout.device)
+        own = streams.get(device_of(node))
         if own is None or own is recorded_on:
             continue
         if not node.is_accumulate:

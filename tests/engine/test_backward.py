@@ -290,6 +290,22 @@ def test_callbacks_run_when_all_nodes_have_run() -> None:
     assert order == ["result", "leaf", "callback"]
 
 
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_callback_may_add_another_and_sees_the_grad_mode_of_the_pass(create_graph: bool) -> None:
+    seen: list[bool] = []
+
+    def first() -> None:
+        seen.append(fd.is_grad_enabled())
+        queue_callback(lambda: seen.append(fd.is_grad_enabled()))
+
+    x = leaf()
+    y = x * 2.0
+    y.register_hook(lambda g: queue_callback(first))
+    backward(y.sum(), create_graph=create_graph)
+    assert seen == [create_graph] * 2
+    assert fd.is_grad_enabled() and current_graph_task() is None
+
+
 def test_callback_outside_of_a_pass_is_refused() -> None:
     with pytest.raises(
         RuntimeError, match=r"^Final callbacks can only be installed during backward pass\."
@@ -307,6 +323,23 @@ def test_graph_is_freed_without_the_garbage_collector() -> None:
         y.backward()
         del y
         assert [one() for one in watched] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_graph_is_freed_without_the_garbage_collector_after_an_error() -> None:
+    def fail(ctx: Any, g: Tensor) -> Any:
+        raise ValueError("mine")
+
+    gc.collect()
+    gc.disable()
+    try:
+        y = identity(fail)(leaf().exp())
+        watched = ref(y.grad_fn)
+        with pytest.raises(ValueError, match="mine"):
+            y.sum().backward()
+        del y
+        assert watched() is None
     finally:
         gc.enable()
 

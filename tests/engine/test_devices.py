@@ -14,6 +14,7 @@ from fastdist import Tensor
 from fastdist.autograd import Function, backward, grad
 from fastdist.backends import backend_of
 from fastdist.backends.sim import SimBackend
+from fastdist.engine.engine import queue_callback
 
 ENGINE_THREAD = "fastdist-engine-sim:0"
 
@@ -172,6 +173,53 @@ def test_pass_runs_on_the_callers_streams(device: SimBackend) -> None:
     assert seen == [stream] and g.to("cpu").tolist() == [6.0] * 100
 
 
+def test_final_callback_runs_on_the_callers_streams(device: SimBackend) -> None:
+    x = fd.ones(100, device="sim:0", requires_grad=True)
+    device.synchronize(0)
+    stream, doubled = device.stream(0), []
+    with device.stream(0):
+        y = ((x * 3.0) * 2.0).sum()
+    # The pass ends on the device's thread, whose own stream is another one.
+    y.register_hook(lambda g: queue_callback(lambda: doubled.append(x.grad * 2.0)))
+    with stream:
+        y.backward()
+        found = doubled[0].to("cpu").tolist()
+    assert found == [12.0] * 100
+
+
+def test_cpu_nodes_of_another_pass_do_not_run_where_a_device_thread_waits() -> None:
+    entered, over = threading.Event(), threading.Event()
+    seen: list[str] = []
+
+    class Waits(Function):
+        """Plays another graph back, whose Node on the second device waits for the other pass."""
+
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            entered.set()
+            if g.device == fd.device("sim:1"):
+                assert over.wait(60.0)
+                return g
+            with fd.enable_grad():
+                Waits.apply(leaf().to("sim:1")).sum().backward()
+            return g
+
+    def other() -> None:
+        assert entered.wait(60.0)
+        (Where.apply(leaf() * 2.0, seen).to("sim:0") * 2.0).sum().backward()
+        over.set()
+
+    thread = threading.Thread(target=other, name="other")
+    thread.start()
+    Waits.apply(leaf().to("sim:0")).to("cpu").sum().backward()
+    thread.join(60.0)
+    assert seen == ["other"]
+
+
 def test_pass_waits_for_the_streams_of_its_forward(device: SimBackend) -> None:
     x = fd.ones(100, device="sim:0", requires_grad=True)
     device.synchronize(0)
@@ -179,6 +227,32 @@ def test_pass_waits_for_the_streams_of_its_forward(device: SimBackend) -> None:
         y = ((x * 3.0) * (x * 1.0)).sum()
     y.backward()
     assert x.grad.to("cpu").tolist() == [6.0] * 100
+
+
+@pytest.mark.parametrize("places", [(None, "sim:0"), ("cpu", "sim:0"), ("sim:0", "sim:1")])
+def test_function_of_mixed_outputs_runs_on_the_stream_and_device_of_its_first_on_a_device(
+    device: SimBackend, places: tuple[str | None, ...]
+) -> None:
+    streams = []
+
+    class Mixed(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Any:
+            return tuple(None if place is None else (x * 1.0).to(place) for place in places)
+
+        @staticmethod
+        def backward(ctx: Any, *gs: Tensor | None) -> Any:
+            streams.append(device.current_stream(0))
+            return sum(g.to("sim:0") for g in gs if g is not None)
+
+    x = fd.ones(100, device="sim:0", requires_grad=True)
+    device.synchronize(0)
+    with device.stream(0) as side:
+        outputs = Mixed.apply(x)
+        loss = sum(y.to("cpu").sum() for y in outputs if y is not None)
+    loss.backward()
+    assert x.grad.to("cpu").tolist() == [2.0 - places.count(None)] * 100
+    assert streams == [side]
 
 
 def test_gradients_that_meet_from_two_streams_are_added_where_they_are_needed(

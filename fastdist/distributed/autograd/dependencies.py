@@ -31,11 +31,6 @@ class DistGraphTask(GraphTask):
 
     context_id = -1
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        # Streams that its Nodes run on besides its own, each beside the one that waits for it.
-        self.other_streams: list[tuple[Any, Any]] = []
-
 
 def compute_dependencies(
     context: DistAutogradContext, root: GraphRoot, retain_graph: bool, cpu_ready_queue: ReadyQueue

@@ -99,10 +99,10 @@ class DistEngine:
 
         task.future.add_done_callback(end)
         outbox = Outbox(context, retain_graph)
-        self._tell_unused(context, task, outbox)
-        self._work(task, [root], outbox, increment=True)
         begun: list[Future[Any]] = []
         try:
+            self._tell_unused(context, task, outbox)
+            self._work(task, [root], outbox, increment=True)
             while (asked := outbox.send_in_person()) is not None:
                 self._take_answer(context, task, done, outbox, begun, *asked)
             if not done.done():
@@ -112,9 +112,14 @@ class DistEngine:
                 wait_for_pass(context, partial(is_over, other))
                 other.value()
         except BaseException as error:
-            if not task.future.done():
+            if task.future.done():
+                # This worker's part ended well: nobody else will tell the others.
+                abort_everywhere(context, pass_id, str(error))
+            elif not task.has_error:
                 task.set_exception(error)
             self._clean_up(context, task)
+            # The error's traceback holds this frame. See GraphTask.forget_error.
+            del done
             raise
 
     def _take_answer(
@@ -317,11 +322,11 @@ class DistEngine:
         self, context: DistAutogradContext, task: DistGraphTask, done: Future[None]
     ) -> None:
         error = task.future.exception()
-        if task.other_streams:
-            after_pass(task.other_streams)
         if error is not None:
+            after_pass(task.other_streams)
             self._clean_up(context, task)
             done.try_complete(error=_on_node(error))
+            task.forget_error()
             return
 
         def answer(sent: Future[None]) -> None:

@@ -153,13 +153,35 @@ def test_a_worker_that_waits_in_vain_hears_that_the_pass_failed(mode: str) -> No
             assert time.monotonic() < deadline
 
 
+def send_twice_and_fail_in_between(x: Tensor) -> Tensor:
+    """Give w2 the gradient of its second result, then fail: that of the first never comes."""
+    failing = with_hook(rpc.rpc_sync("w2", large_result), fail)
+    return (rpc.rpc_sync("w2", large_result) + failing) * x
+
+
+def large_result() -> Tensor:
+    # So large that its gradient leaves before the next Node runs.
+    return fastdist.ones(20_000, requires_grad=True) * 2
+
+
+@on_worker(0)
+def test_a_failure_after_the_end_of_the_roots_own_part_ends_the_pass_everywhere() -> None:
+    with da.context() as context_id:
+        # Nothing comes back to the root: its part is over when the gradient has left.
+        y = rpc.rpc_sync("w1", send_twice_and_fail_in_between, (fastdist.ones(1),))
+        expect_failure(context_id, y, "fast", node=1)
+        deadline = time.monotonic() + 5
+        while passes_of("w2"):
+            assert time.monotonic() < deadline
+
+
 def wait_and_fail(grad: Tensor) -> None:
     wait_at_gate(grad)
     fail(grad)
 
 
-def expect_failure(context_id: int, z: Tensor, mode: str) -> None:
-    with pytest.raises(RuntimeError, match=r"^Error on Node 2: Simulate error"):
+def expect_failure(context_id: int, z: Tensor, mode: str, node: int = 2) -> None:
+    with pytest.raises(RuntimeError, match=f"^Error on Node {node}: Simulate error"):
         da.backward(context_id, [z.sum()], mode=mode)
 
 
