@@ -255,10 +255,11 @@ class DistAutogradContainer:
 
     def stop(self) -> None:
         """Forget everything."""
+        # First, so that a function that outlived RPC leaves nothing to the next group.
+        self.initialized = False
         self.cleaner.stop()
         for shard in self._shards:
             shard.clear()
-        self.initialized = False
 
 
 def _ask_to_release(worker_id: int, context_ids: Sequence[int]) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
 from typing import Any
 
+from ...backends.backend import backend_of
+from ...core.device import Device
 from ...core.errors import ContextError, ContextReleasedError
 from ...core.future import Future
 from ...engine.graph_task import GraphTask
@@ -40,6 +43,8 @@ class DistAutogradContext:
         # Tensor as key would keep the user's handle alive, and a dead handle could not be found
         # again.
         self._grads: dict[AccumulateGrad, Tensor] = {}
+        # By device: the stream on which gradients were added last.
+        self._added_on: dict[Device, Any] = {}
         self._graph_task: GraphTask | None = None
         self._outstanding: list[Future[Any]] = []
         # Of the pass under way, or the last one.
@@ -171,7 +176,10 @@ class DistAutogradContext:
         Source  PyTorch, torch/csrc/distributed/autograd/context/context.cpp, accumulateGrad
         """
         with self._lock:
+            device = grad.layout.device
             have = self._grads.get(accumulator)
+            if device.index is not None:
+                self._added_on[device] = self._follow(device, () if have is None else (have,))
             if have is not None:
                 # What was kept for its tangents may be somebody else's as well.
                 is_ours = have.extra is None
@@ -181,9 +189,27 @@ class DistAutogradContext:
             self._grads[accumulator] = grad if keep else copy_gradient(grad)
 
     def gradients(self) -> dict[Tensor, Tensor]:
-        """Return leaf -> gradient."""
+        """Return leaf -> gradient, for use on the calling thread's current streams."""
         with self._lock:
+            for device in self._added_on:
+                grads = [g for g in self._grads.values() if g.layout.device is device]
+                self._follow(device, grads)
             return {accumulator.variable: grad for accumulator, grad in self._grads.items()}
+
+    def _follow(self, device: Device, grads: Sequence[Tensor]) -> Any:
+        """Let this thread's current stream of a device, which will use grads of it, wait for what
+        was added there; return the stream.
+
+        A pass adds on the streams that were current where it began; the next one may begin on
+        others, and an optimiser takes the gradients on a thread of the pool.
+        """
+        backend = backend_of(device.type)
+        here, added_on = backend.current_stream(device.index), self._added_on.get(device)
+        if added_on is not None and added_on is not here:
+            here.wait_event(added_on.record_event())
+            for grad in grads:
+                backend.record_stream(grad.array, here)
+        return here
 
     def add_outstanding_rpc(self, future: Future[Any], *, wait: bool = True) -> None:
         """Remember a gradient message whose error ends the pass, and whose answer it waits for."""

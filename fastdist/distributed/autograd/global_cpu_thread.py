@@ -39,26 +39,35 @@ class GlobalCpuThread:
             return
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._loop, name=NAME, daemon=True)
+                self._thread = threading.Thread(
+                    target=self._loop, args=(self.queue,), name=NAME, daemon=True
+                )
                 self._thread.start()
 
     def stop(self) -> None:
-        """End the thread after what is queued; a later start begins a new one."""
+        """End the thread and forget what is queued; a later start begins with an empty queue."""
         with self._lock:
             thread, self._thread = self._thread, None
+            queue, self.queue = self.queue, ReadyQueue()
         if thread is not None:
-            self.queue.push_shutdown()
+            queue.push_shutdown()
             thread.join()
 
-    def _loop(self) -> None:
+    def _loop(self, queue: ReadyQueue) -> None:
         while True:
-            item = self.queue.pop()
+            item = queue.pop()
             if item.shutdown:
                 return
-            if item.graph_task is None:
+            task = item.graph_task
+            if task is None:
                 log_expired(item)
                 continue
-            self._run(item)
+            try:
+                self._run(item)
+            except BaseException as error:
+                # Whoever waits for the pass hears of it; the next one needs this thread.
+                task.set_exception(error)
+            del task
 
 
 def log_expired(item: NodeTask) -> None:

@@ -35,7 +35,7 @@ class SendRpcBackward(Node):
     def set_grads(self, grads: tuple[Tensor | None, ...], fresh: bool = False) -> None:
         """Take the gradients of one message; if they are fresh, nobody else holds their memory."""
         assert len(grads) == len(self.edges), "a gradient message must answer every tensor sent"
-        self._grads = tuple([_on_device_of(layout, g) for layout, g in zip(self.layout, grads)])
+        self._grads = grads
         self._is_fresh = fresh
 
     def set_unused(self) -> None:
@@ -63,7 +63,8 @@ class SendRpcBackward(Node):
         grads, self._grads = self._grads, ()
         assert len(grads) == len(self.edges), "a send ran before its gradients came"
         assert all(grad is not None for grad in grads), "a send was given an undefined gradient"
-        return grads
+        # Here and not where they came: what is copied must be there on the stream of the pass.
+        return tuple([_on_device_of(layout, g) for layout, g in zip(self.layout, grads)])
 
     def name(self) -> str:
         """Return the name that PyTorch shows."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gc
 import logging
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -16,12 +15,10 @@ import pytest
 import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
-from fastdist.backends.backend import backend_of
 from fastdist.core.errors import ContextError, ContextReleasedError, GraphError, RpcError
 from fastdist.core.future import Future
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.engine import dist_engine
-from fastdist.distributed.autograd.global_cpu_thread import GlobalCpuThread
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
 from fastdist.distributed.autograd.outbox import Gradients, current_outbox
 from fastdist.distributed.autograd.own_queue import OwnQueue
@@ -274,83 +271,23 @@ def test_the_first_error_of_a_message_ends_the_pass_and_later_ones_are_logged(
     assert "ignoring a later error of context 1: two" in caplog.text
 
 
-# ---- devices ------------------------------------------------------------------------------------
+def test_a_pass_that_failed_is_freed_without_the_garbage_collector(agent: FakeAgent) -> None:
+    def fail(grad: Tensor) -> None:
+        raise ValueError("mine")
 
-
-def threads_of_a_pass(context_id: int, x: Tensor) -> list[str]:
-    names: list[str] = []
-
-    def note(grad: Tensor) -> None:
-        assert da.current_context_id() == context_id
-        names.append(threading.current_thread().name)
-
-    on_cpu = x * 2
-    on_sim = on_cpu.to("sim:0") * 3
-    back = on_sim.to("cpu") * 4
-    for tensor in (back, on_sim, on_cpu):
-        tensor.register_hook(note)
-    da.backward(context_id, [back.sum()])
-    return names
-
-
-@pytest.mark.seed("E2", "E3", "E4", "E18")
-def test_what_a_device_hands_back_goes_through_the_one_cpu_thread(agent: FakeAgent) -> None:
-    x = leaf()
-    with da.context() as context_id:
-        names = threads_of_a_pass(context_id, x)
-        assert da.get_gradients(context_id)[x].tolist() == [24.0, 24.0]
-    here = threading.current_thread().name
-    # The fake agent has no pool: the thread runs what it could not hand on.
-    assert names == [here, "fastdist-engine-sim:0", "fastdist-cpu-continuations"]
-
-
-@pytest.mark.seed("E16")
-def test_nodes_of_a_device_run_on_the_streams_of_the_calling_thread(agent: FakeAgent) -> None:
-    sim = backend_of("sim")
-    stream, seen = sim.stream(0), []
-    with da.context() as context_id, stream:
-        y = leaf().to("sim:0") * 2
-        y.register_hook(lambda grad: seen.append(sim.current_stream(0)))
-        da.backward(context_id, [y.sum()])
-        stream.synchronize()
-    assert seen == [stream]
-
-
-@pytest.mark.seed("E3", "E5")
-def test_the_cpu_thread_ends_when_told_and_can_begin_again(agent: FakeAgent) -> None:
-    thread = dist_engine().global_cpu_thread
-    for _ in range(2):
-        thread.start(), thread.start()
-        names = [t.name for t in threading.enumerate()]
-        assert names.count("fastdist-cpu-continuations") == 1
-        thread.stop()
-        assert "fastdist-cpu-continuations" not in [t.name for t in threading.enumerate()]
-
-
-@pytest.mark.seed("E3")
-def test_the_cpu_thread_skips_what_has_expired(caplog: pytest.LogCaptureFixture) -> None:
-    ran = threading.Event()
-    thread = GlobalCpuThread(lambda item: ran.set())
-    task = task_of(DistAutogradContext(1), leaf().sum())
-    expired = NodeTask(task_of(DistAutogradContext(2), leaf().sum()), None, None)
     gc.collect()
-    thread.queue.push(expired, increment_outstanding=False)
-    thread.queue.push(NodeTask(task, leaf().sum().grad_fn, InputBuffer(1)))
-    thread.start()
-    assert ran.wait(5)
-    thread.stop()
-    assert "GraphTask has expired for NodeTask" in caplog.text
-
-
-@pytest.mark.seed("E5")
-def test_an_idle_engine_does_not_keep_the_interpreter() -> None:
-    program = (
-        "import fastdist.distributed.autograd as da\n"
-        "from fastdist.distributed.autograd.engine import dist_engine\n"
-        "da._init(1)\n"
-        "dist_engine().global_cpu_thread.start()\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=20)
+    gc.disable()
+    try:
+        with da.context() as context_id:
+            y = leaf().exp()
+            y.register_hook(fail)
+            watched = ref(y.grad_fn), ref(da._retrieve_context(context_id))
+            with pytest.raises(ValueError, match="mine"):
+                da.backward(context_id, [y.sum()])
+        del y
+        assert [one() for one in watched] == [None, None]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.seed("E23")

@@ -1,0 +1,180 @@
+"""The claim: a pass over devices runs on its streams, and comes back by the one CPU thread."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+import fastdist
+import fastdist.distributed.autograd as da
+from fastdist import Tensor
+from fastdist.backends.backend import backend_of
+from fastdist.backends.sim import SimBackend
+from fastdist.distributed.autograd.context import DistAutogradContext
+from fastdist.distributed.autograd.engine import dist_engine
+from fastdist.distributed.autograd.global_cpu_thread import GlobalCpuThread
+from fastdist.distributed.autograd.send_rpc_backward import SendRpcBackward
+from fastdist.engine.input_buffer import InputBuffer
+from fastdist.engine.ready_queue import NodeTask
+from tests.distributed.autograd.fake_agent import FakeAgent
+from tests.distributed.autograd.tasks import leaf, task_of
+
+
+def threads_of_a_pass(context_id: int, x: Tensor) -> list[str]:
+    names: list[str] = []
+
+    def note(grad: Tensor) -> None:
+        assert da.current_context_id() == context_id
+        names.append(threading.current_thread().name)
+
+    on_cpu = x * 2
+    on_sim = on_cpu.to("sim:0") * 3
+    back = on_sim.to("cpu") * 4
+    for tensor in (back, on_sim, on_cpu):
+        tensor.register_hook(note)
+    da.backward(context_id, [back.sum()])
+    return names
+
+
+@pytest.mark.seed("E2", "E3", "E4", "E18")
+def test_what_a_device_hands_back_goes_through_the_one_cpu_thread(agent: FakeAgent) -> None:
+    x = leaf()
+    with da.context() as context_id:
+        names = threads_of_a_pass(context_id, x)
+        assert da.get_gradients(context_id)[x].tolist() == [24.0, 24.0]
+    here = threading.current_thread().name
+    # The fake agent has no pool: the thread runs what it could not hand on.
+    assert names == [here, "fastdist-engine-sim:0", "fastdist-cpu-continuations"]
+
+
+@pytest.mark.seed("E16")
+def test_nodes_of_a_device_run_on_the_streams_of_the_calling_thread(agent: FakeAgent) -> None:
+    sim = backend_of("sim")
+    stream, seen = sim.stream(0), []
+    with da.context() as context_id, stream:
+        y = leaf().to("sim:0") * 2
+        y.register_hook(lambda grad: seen.append(sim.current_stream(0)))
+        da.backward(context_id, [y.sum()])
+        stream.synchronize()
+    assert seen == [stream]
+
+
+@pytest.fixture
+def lazy_sim() -> Iterator[SimBackend]:
+    """A device that works only when waited for, so that a wait that is missing shows."""
+    sim = cast(SimBackend, backend_of("sim"))
+    sim.behaviour.lazy = True
+    yield sim
+    sim.set_device_count(2)
+
+
+@pytest.mark.seed("E21")
+def test_gradients_can_be_taken_on_another_stream(agent: FakeAgent, lazy_sim: SimBackend) -> None:
+    x = fastdist.ones(100, device="sim:0", requires_grad=True)
+    lazy_sim.synchronize(0)
+    with da.context() as context_id:
+        with lazy_sim.stream(0):
+            da.backward(context_id, [(x * 3.0).sum()])
+        assert da.get_gradients(context_id)[x].to("cpu").tolist() == [3.0] * 100
+
+
+@pytest.mark.seed("E21")
+def test_passes_on_several_streams_add_up(agent: FakeAgent, lazy_sim: SimBackend) -> None:
+    x = fastdist.ones(100, device="sim:0", requires_grad=True)
+    lazy_sim.synchronize(0)
+    with da.context() as context_id:
+        for _ in range(3):
+            with lazy_sim.stream(0):
+                da.backward(context_id, [(x * 3.0).sum()])
+        with lazy_sim.stream(0):
+            assert da.get_gradients(context_id)[x].to("cpu").tolist() == [9.0] * 100
+
+
+def test_gradients_that_came_are_copied_on_the_stream_of_the_pass(lazy_sim: SimBackend) -> None:
+    x = fastdist.ones(3, device="sim:0", requires_grad=True)
+    lazy_sim.synchronize(0)
+    function = SendRpcBackward((x.edge,), (x.layout,))
+    function.set_grads((fastdist.tensor([1.0, 2.0, 3.0]),))
+    with lazy_sim.stream(0):
+        (g,) = function.apply_recorded(None, False)
+        assert g.to("cpu").tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.seed("E3", "E5")
+def test_the_cpu_thread_ends_when_told_and_can_begin_again(agent: FakeAgent) -> None:
+    thread = dist_engine().global_cpu_thread
+    for _ in range(2):
+        thread.start(), thread.start()
+        names = [t.name for t in threading.enumerate()]
+        assert names.count("fastdist-cpu-continuations") == 1
+        thread.stop()
+        assert "fastdist-cpu-continuations" not in [t.name for t in threading.enumerate()]
+
+
+@pytest.mark.seed("E3")
+def test_the_cpu_thread_skips_what_has_expired(caplog: pytest.LogCaptureFixture) -> None:
+    ran = threading.Event()
+    thread = GlobalCpuThread(lambda item: ran.set())
+    task = task_of(DistAutogradContext(1), leaf().sum())
+    expired = NodeTask(task_of(DistAutogradContext(2), leaf().sum()), None, None)
+    gc.collect()
+    thread.queue.push(expired, increment_outstanding=False)
+    thread.queue.push(NodeTask(task, leaf().sum().grad_fn, InputBuffer(1)))
+    thread.start()
+    assert ran.wait(5)
+    thread.stop()
+    assert "GraphTask has expired for NodeTask" in caplog.text
+
+
+def test_what_the_cpu_thread_cannot_run_ends_its_pass_and_not_the_thread() -> None:
+    failures = iter([ValueError("mine"), None])
+
+    def run(item: NodeTask) -> None:
+        if (failure := next(failures)) is not None:
+            raise failure
+        item.graph_task.future.set_result([])
+
+    thread = GlobalCpuThread(run)
+    thread.start()
+    loss = leaf().sum()
+    for error in (ValueError, None):
+        task = task_of(DistAutogradContext(1), loss)
+        thread.queue.push(NodeTask(task, loss.grad_fn, InputBuffer(1)))
+        if error is None:
+            assert task.future.wait(5) == []
+        else:
+            with pytest.raises(error, match="mine"):
+                task.future.wait(5)
+    thread.stop()
+
+
+def test_a_cpu_thread_that_begins_again_begins_with_an_empty_queue() -> None:
+    left, ran = task_of(DistAutogradContext(1), leaf().sum()), threading.Event()
+    thread = GlobalCpuThread(lambda item: ran.set() if item.graph_task is not left else None)
+    queue = thread.queue
+    thread.stop()
+    # Too late: nobody looks at it, not even the thread that comes next.
+    queue.push_shutdown()
+    queue.push(NodeTask(left, leaf().sum().grad_fn, InputBuffer(1)))
+    thread.start()
+    task = task_of(DistAutogradContext(2), leaf().sum())
+    thread.queue.push(NodeTask(task, leaf().sum().grad_fn, InputBuffer(1)))
+    assert ran.wait(5)
+    thread.stop()
+
+
+@pytest.mark.seed("E5")
+def test_an_idle_engine_does_not_keep_the_interpreter() -> None:
+    program = (
+        "import fastdist.distributed.autograd as da\n"
+        "from fastdist.distributed.autograd.engine import dist_engine\n"
+        "da._init(1)\n"
+        "dist_engine().global_cpu_thread.start()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=20)
