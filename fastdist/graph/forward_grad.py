@@ -138,6 +138,15 @@ class ForwardADLevel:
         return True
 
     @staticmethod
+    def forget_global_ids() -> None:
+        """Let the levels opened here be unknown elsewhere, until they are asked for an id again."""
+        with _levels_lock:
+            for level in _stack:
+                if level.global_id is not None:
+                    _by_global_id.pop(level.global_id, None)
+                    level.global_id = None
+
+    @staticmethod
     def current() -> ForwardADLevel | None:
         """Return the innermost level as the calling thread sees it, None if there is none.
 

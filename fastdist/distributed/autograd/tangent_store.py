@@ -7,9 +7,11 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from ...core.errors import GraphError
 from ...core.future import Future
 from ...dispatch.tangents import levels_of, set_tangent, tangent_of
 from ...graph.forward_grad import ForwardADLevel, adopt
@@ -76,11 +78,16 @@ class TangentStore:
                 found.append(outer.get_or_assign_global_id(self.next_id))
         return tuple(found)
 
-    def tell(self, global_ids: tuple[int, ...], worker_id: int) -> None:
-        """Remember that a worker hears of levels."""
+    def tell(self, global_ids: Iterable[int], worker_id: int) -> tuple[int, ...]:
+        """Remember that a worker hears of levels, and return them, without those that are over.
+
+        Whoever heard of one after its end would mirror it for ever.
+        """
         with self._lock:
-            for global_id in global_ids:
+            alive = tuple([i for i in global_ids if i not in self._ended])
+            for global_id in alive:
                 self._told.setdefault(global_id, set()).add(worker_id)
+        return alive
 
     def register(self, chain: tuple[int, ...]) -> None:
         """Make mirrors of levels that a message names, outermost first, where they are not here."""
@@ -116,7 +123,11 @@ class TangentStore:
             self.end(global_id)
 
     def stop(self) -> None:
-        """End all mirrors, when RPC has shut down."""
+        """End all mirrors, when RPC has shut down.
+
+        Levels that are open here lose their ids, which are those of this worker in its group: in
+        the next one another worker may give out the same.
+        """
         with self._lock:
             mirrors = list(self._outer)
             self._told.clear()
@@ -125,6 +136,7 @@ class TangentStore:
             self._ended_until.clear()
         for global_id in mirrors:
             ForwardADLevel.release_mirror(global_id)
+        ForwardADLevel.forget_global_ids()
 
     def number_of_mirrors(self) -> int:
         """Return how many levels of other workers are known here."""
@@ -188,9 +200,7 @@ def _pack(envelope: Envelope, current: ForwardADLevel | None) -> None:
     chain: dict[int, None] = {}
     for level in sorted(levels):
         chain.update(dict.fromkeys(_store.chain_of(level)))
-    global_ids = tuple(chain)
-    _store.tell(global_ids, envelope.peer)
-    envelope.metadata[_LEVELS] = list(global_ids)
+    envelope.metadata[_LEVELS] = list(_store.tell(chain, envelope.peer))
     if current is not None:
         envelope.metadata[_CURRENT] = current.global_id
 
@@ -205,8 +215,14 @@ def _unpack(envelope: Envelope) -> None:
     # Last first: a tangent has all its own tangents before it is given to its tensor.
     for number, global_id, tangent in reversed(envelope.tangents):
         level = ForwardADLevel.try_get_by_global_id(global_id)
-        if level is not None:
+        if level is None:
+            continue
+        try:
             set_tangent(tensors[number], tensors[tangent], level)
+        except GraphError:
+            # Over since it was found, it has no tangents, as if it had been over before.
+            if ForwardADLevel.try_get_by_global_id(global_id) is level:
+                raise
 
 
 def _ask_to_end(worker_id: int, global_id: int) -> None:

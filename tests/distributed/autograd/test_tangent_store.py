@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,8 +15,16 @@ import fastdist
 import fastdist.autograd.forward_ad as fw
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
+from fastdist.dispatch.tangents import levels_of, set_tangent
 from fastdist.distributed import rpc
-from fastdist.distributed.autograd.tangent_store import TangentStore, tangent_store
+from fastdist.distributed.autograd.tangent_store import (
+    TangentInterceptor,
+    TangentStore,
+    tangent_store,
+)
+from fastdist.distributed.pipe.message import TangentEntry
+from fastdist.distributed.rpc.interceptors import Envelope
+from fastdist.distributed.rpc.message_types import MessageType
 from fastdist.graph.forward_grad import ForwardADLevel
 from fastdist.graph.modes import modes
 from tests.distributed.autograd.fake_agent import FakeAgent
@@ -259,6 +268,39 @@ def test_a_level_that_is_over_does_not_come_back(store: TangentStore) -> None:
 def test_a_level_of_our_own_that_is_over_gets_no_mirror(store: TangentStore) -> None:
     store.register((3 << 48 | 9,))
     assert store.number_of_mirrors() == 0
+
+
+def test_nobody_hears_of_a_level_that_is_over(store: TangentStore, agent: FakeAgent) -> None:
+    store.end(THEIRS)
+    assert store.tell((THEIRS, THEIRS + 1), 2) == (THEIRS + 1,)
+    store.end(THEIRS)
+    assert agent.sent == []
+
+
+def test_a_level_that_stays_open_gets_a_new_id_in_the_next_group(store: TangentStore) -> None:
+    with fw.dual_level() as idx:
+        level = ForwardADLevel.get_by_idx(idx)
+        (before,) = store.chain_of(level)
+        store.stop()
+        # Another worker may have been number 3 before: what it gave out is not this level.
+        assert ForwardADLevel.try_get_by_global_id(before) is None
+        (after,) = store.chain_of(level)
+        assert after != before and ForwardADLevel.try_get_by_global_id(after) is level
+
+
+def test_a_tangent_whose_level_ends_as_it_arrives_is_dropped(
+    store: TangentStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end_then_set(tensor: Tensor, tangent: Tensor, level: ForwardADLevel) -> None:
+        tangent_store().end(THEIRS)
+        set_tangent(tensor, tangent, level)
+
+    monkeypatch.setattr(sys.modules[TangentStore.__module__], "set_tangent", end_then_set)
+    x, t = values(1), values(2)
+    envelope = Envelope(MessageType.PYTHON_CALL, 7, [x, t], {"tangents.levels": (THEIRS,)})
+    envelope.tangents.append(TangentEntry(0, THEIRS, 1))
+    TangentInterceptor().request_in(envelope)
+    assert levels_of((x,)) == ()
 
 
 def test_the_end_of_a_level_is_told_to_whom_the_level_was(
