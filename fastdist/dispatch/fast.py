@@ -20,7 +20,7 @@ from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number as next_seq
 from ..kernels.cpu.pointwise import PointwiseKernel
 from ..kernels.cpu.silence import silent
-from ..tensor.tensor import Tensor
+from ..tensor.tensor import Tensor, empty_shell
 from .constants import NUMBERS, constant
 from .fast_nary import nary
 from .op import PLAIN, Op
@@ -61,7 +61,7 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
             if a_layout is not b_layout:
                 layout = a_layout.plans.get(b_layout)
             if layout is not None and layout.plain:
-                out = Tensor()
+                out = empty_shell()
                 if layout.tiny or layout.numel <= limit:
                     out.array = small(input.array, other.array)
                 else:
@@ -125,7 +125,7 @@ def _comparison(
                     from ..core.dtypes import bool_
 
                     plan = layout.plans.remember(gives_bool, layout.with_dtype(bool_))
-                out = Tensor()
+                out = empty_shell()
                 out.array = kernel(input.array, other.array)
                 out.layout = plan
                 out.edge = out.extra = out.storage = None
@@ -150,7 +150,7 @@ def unary(op: PointwiseOp, loop: PointwiseKernel) -> Callable[..., Any]:
         if input.__class__ in PLAIN and (not modes.special or concerns_nobody(input, input)):
             layout = input.layout
             if layout.plain:
-                out = Tensor()
+                out = empty_shell()
                 if layout.tiny or layout.numel <= limit:
                     out.array = small(input.array)
                 else:
@@ -189,7 +189,7 @@ def _test(op: PointwiseOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
                     from ..core.dtypes import bool_
 
                     plan = layout.plans.remember(True, layout.with_dtype(bool_))
-                out = Tensor()
+                out = empty_shell()
                 out.array = kernel(input.array)
                 out.layout = plan
                 out.edge = out.extra = out.storage = None

@@ -20,7 +20,7 @@ from ..graph.node import next_sequence_number
 from ..kernels.cpu.pointwise import kernel_for
 from ..kernels.cpu.silence import define_silent, silent
 from ..tensor.layout import TINY_LIMIT, Layout
-from ..tensor.tensor import Tensor, layout_of
+from ..tensor.tensor import Tensor, empty_shell, layout_of
 from .constants import NUMBERS, constant
 from .gradients import CONDITIONS
 from .op import PLAIN, recoded
@@ -152,6 +152,7 @@ def nary(op: Pointwise, general: Callable[..., Any] | None = None) -> Callable[.
         "_modes": modes,
         "_tls": tls,
         "_Tensor": Tensor,
+        "_shell": empty_shell,
         "_next": next_sequence_number,
     }
     made: Callable[..., Any] = define_silent("\n".join(_lines(op)), "nary", names)
@@ -189,7 +190,7 @@ def _lines(op: Pointwise) -> list[str]:
         f"            _way = {tensors[0]}.layout.plans.get((_op{key or ','}))",
         "            if _way is not None and _way[0] is not None:",
         "                _run, _layout, _kind = _way",
-        "                out = _Tensor()",
+        "                out = _shell()",
         f"                out.array = _run({', '.join(used)})",
         "                out.layout = _layout",
         "                out.extra = out.storage = None",

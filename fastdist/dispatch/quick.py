@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
 from ..tensor.storage import storage_of
-from ..tensor.tensor import Tensor
+from ..tensor.tensor import empty_shell
 from .op import PLAIN, recoded
 from .structured_node import NodeWriter, Recordable, StructuredNode
 from .way import Way
@@ -40,7 +40,7 @@ def quicken(op: Quickened, way: Way) -> None:
     function.__globals__.update(
         {
             "_PLAIN": PLAIN,
-            "_Tensor": Tensor,
+            "_shell": empty_shell,
             "_modes": modes,
             "_tls": tls,
             "_next": next_sequence_number,
@@ -84,7 +84,7 @@ def _short_way(op: Quickened, more: int) -> list[str]:
         lines.append(f"        {layouts}, = _way.more")
     for i, one in enumerate(found):
         lines += [
-            f"        {one} = _Tensor(); {one}.array = _a_{one}",
+            f"        {one} = _shell(); {one}.array = _a_{one}",
             f"        {one}.layout = {'_way.layout' if not i else f'_l{i - 1}'}",
             f"        {one}.extra = {one}.storage = {'None' if not i else f'{one}.edge = None'}",
         ]

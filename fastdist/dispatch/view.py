@@ -11,7 +11,7 @@ from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
-from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, layout_of, wrap
+from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, wrap
 from ..tensor.view_steps import Step, ViewSteps
 from .op import PLAIN, register
 from .quick_view import quicken_view
@@ -148,7 +148,7 @@ class ViewOp(StructuredOp):
 
 def see(array: Any, layout: Layout, steps: ViewSteps, input: Tensor) -> Tensor:
     """Return a raw view of input's array, made by steps, as a Tensor; it is not recorded yet."""
-    result = Tensor()
+    result = empty_shell()
     result.array, result.layout, result.edge = array, layout, None
     storage = input.storage
     if storage is None:

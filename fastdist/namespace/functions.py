@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.backend import backend_of
-from ..core.errors import DeviceError
+from ..core.errors import DeviceError, ShapeError
 from ..dispatch.composite import COMPOSITES
 from ..dispatch.copy_inplace import copy_, fill_, inplace_of, zero_
 from ..dispatch.op import OPS
@@ -142,6 +142,29 @@ def _matrices_transposed(self: Tensor) -> Tensor:
     return OPS["transpose"].public(self, -2, -1)  # type: ignore[no-any-return]
 
 
+def _adjoint(self: Tensor) -> Tensor:
+    """This tensor with its last two axes swapped and conjugated, which changes no real number."""
+    return _matrices_transposed(self)
+
+
+def _matrix_adjoint(self: Tensor) -> Tensor:
+    """The adjoint of a matrix.
+
+    Raises  RuntimeError for more or fewer axes, none of them excepted
+    """
+    if len(self.layout.shape) not in (0, 2):
+        raise ShapeError(
+            "tensor.H is only supported on matrices (2-D tensors). Got "
+            f"{len(self.layout.shape)}-D tensor. For batches of matrices, consider using tensor.mH"
+        )
+    return _transposed(self)
+
+
+def _reversed(self: Tensor) -> Tensor:
+    """Return a copy with the rows in the opposite order."""
+    return OPS["flip"].public(self, 0) if self.layout.shape else self
+
+
 def _contains(self: Tensor, element: Any) -> bool:
     """Return whether some element equals element, a number or a tensor that broadcasts."""
     if not isinstance(element, Tensor | int | float | np.generic):
@@ -214,6 +237,9 @@ METHODS: dict[str, Any] = {
     "data": property(_data, _set_data),
     "T": property(_transposed),
     "mT": property(_matrices_transposed),
+    "H": property(_matrix_adjoint),
+    "mH": property(_adjoint),
+    "__reversed__": _reversed,
     "copy_": copy_,
     "fill_": fill_,
     "zero_": zero_,

@@ -1,14 +1,38 @@
-"""PyTorch's old constructors, one per dtype: `FloatTensor([1.0, 2.0])`, `LongTensor(2, 3)` ..."""
+"""PyTorch's old constructors: `Tensor(2, 3)`, and one per dtype, `FloatTensor([1.0, 2.0])` ..."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..core import dtypes
 from ..core.device import CPU
 from ..core.dtypes import DType
+from ..core.errors import DTypeError
+from ..dispatch.promotion import get_default_dtype
 from ..ops import creation
-from ..tensor.tensor import Size, Tensor
+from ..tensor.tensor import Size, Tensor, TensorType
+
+
+def construct(*args: Any, device: Any = None) -> Tensor:
+    """Return uninitialised memory of the sizes given, a copy of the data given, in the default
+    dtype; or another handle to the Tensor given.
+    """
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        return args[0].view(args[0].layout.shape)
+    return _made(get_default_dtype(), args, device)
+
+
+def _made(dtype: DType, args: tuple[Any, ...], device: Any = None) -> Tensor:
+    if len(args) != 1 or isinstance(args[0], Size) or _is_integer(args[0]):
+        return creation.empty(*(args or (0,)), dtype=dtype, device=device)
+    return creation.tensor(args[0], dtype=dtype, device=device)
+
+
+def _is_integer(value: Any) -> bool:
+    # Every NumPy array has an __index__, which most refuse to say.
+    return hasattr(value, "__index__") and not isinstance(value, np.ndarray)
 
 
 class _TypedTensor(type):
@@ -17,10 +41,19 @@ class _TypedTensor(type):
     dtype: DType
 
     def __call__(cls, *args: Any) -> Tensor:
-        """Return a tensor with a copy of the data given, or uninitialised memory of the sizes."""
-        if len(args) == 1 and not hasattr(args[0], "__index__") and not isinstance(args[0], Size):
-            return creation.tensor(args[0], dtype=cls.dtype)
-        return creation.empty(*(args or (0,)), dtype=cls.dtype)
+        """Do what Tensor does, in this dtype.
+
+        Raises  TypeError for a Tensor of another one
+        """
+        if len(args) != 1 or not isinstance(args[0], Tensor):
+            return _made(cls.dtype, args)
+        if not isinstance(args[0], cls):
+            layout = args[0].layout
+            raise DTypeError(
+                f"expected {cls.dtype.name} on cpu (got {layout.dtype.name} on {layout.device}); "
+                "cast with .to()"
+            )
+        return construct(args[0])
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if not isinstance(instance, Tensor):
@@ -49,3 +82,5 @@ TYPED_TENSORS = {
         ("Bool", dtypes.bool_),
     )
 }
+
+TensorType.construct = staticmethod(construct)

@@ -8,9 +8,10 @@ from .tensor import Tensor
 class Parameter(Tensor):
     """A Tensor that a Module registers when it is assigned as an attribute; requires grad unless
     told otherwise.
-    """
 
-    __slots__ = ()
+    Note    unlike other tensors it takes attributes of the user's own: no op makes one, so that a
+            place for them costs no call
+    """
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         parameter: Parameter = object.__new__(cls)

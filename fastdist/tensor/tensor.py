@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,11 +42,31 @@ class Extra:
     made_in_no_grad = False
 
 
-class Tensor(TensorMethods):
+class TensorType(type):
+    """What it means to call Tensor, or a subclass without a constructor of its own: to ask for
+    memory of given sizes or for a copy of data. How, `namespace` knows.
+    """
+
+    construct: Callable[..., Tensor]
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Return what construct makes of the arguments, as a cls."""
+        if any({"__new__", "__init__"} & vars(one).keys() for one in cls.__mro__[:-1]):
+            return super().__call__(*args, **kwargs)
+        made = TensorType.construct(*args, **kwargs)
+        if cls is Tensor:
+            return made
+        out: Any = super().__call__()
+        out.array, out.layout, out.edge = made.array, made.layout, made.edge
+        out.extra, out.storage = made.extra, made.storage
+        return out
+
+
+class Tensor(TensorMethods, metaclass=TensorType):
     """A multi-dimensional array of one dtype on one device, with PyTorch's names and rules.
 
-    Made by `fastdist.tensor`, `zeros`, `randn` ...; `Tensor()` itself is an empty shell for the ops
-    that fill it: no `__init__` runs, because making a result is on the path of every call.
+    Made by `fastdist.tensor`, `zeros`, `randn` ...; ops begin with an `empty_shell()` and fill it:
+    no Python runs, because making a result is on the path of every call.
 
     Note    `array` is the backend's raw array, `layout` its interned facts, `edge` None (no
             gradient wanted), an AccumulateGrad (a leaf), a Node, or an Edge (one output of several)
@@ -244,6 +265,10 @@ class Tensor(TensorMethods):
         return int(self.to_numpy().item())
 
 
+# type's own call, past TensorType's.
+empty_shell: Callable[[], Tensor] = type.__call__.__get__(Tensor)
+
+
 def _axis(layout: Layout, dim: int) -> int:
     n = len(layout.shape)
     if not hasattr(dim, "__index__"):
@@ -277,7 +302,7 @@ class Size(tuple[int, ...]):
 
 def wrap(array: Any, layout: Layout) -> Tensor:
     """Return a Tensor of an array whose layout is known, outside of any graph."""
-    out = Tensor()
+    out = empty_shell()
     out.array = array
     out.layout = layout
     out.edge = out.extra = out.storage = None

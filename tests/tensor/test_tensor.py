@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -77,3 +79,51 @@ def test_backward_casts_a_gradient_of_another_dtype() -> None:
     x = fastdist.ones(2, requires_grad=True)
     (x * 2).backward(fastdist.ones(2, dtype=fastdist.float64))
     assert x.grad.dtype is fastdist.float32 and x.grad.tolist() == [2.0, 2.0]
+
+
+def test_tensor_is_a_constructor_as_pytorch_s_old_one() -> None:
+    assert fastdist.Tensor(2, 3).shape == (2, 3) and fastdist.Tensor().shape == (0,)
+    assert fastdist.Tensor(fastdist.Size([2, 0])).shape == (2, 0)
+    for data in ([1, 2], (1, 2), np.array([1, 2]), range(1, 3)):
+        made = fastdist.Tensor(data)
+        assert made.dtype is fastdist.float32 and made.tolist() == [1.0, 2.0]
+    x = fastdist.tensor([1, 2])
+    assert (
+        fastdist.Tensor(x).data_ptr() == x.data_ptr() and fastdist.Tensor(x).dtype is fastdist.int64
+    )
+    assert fastdist.LongTensor(x).tolist() == [1, 2]
+    with pytest.raises(TypeError, match="expected float32 on cpu"):
+        fastdist.FloatTensor(x)
+    with pytest.raises(TypeError, match="sizes must be integers"):
+        fastdist.Tensor(2, "3")
+
+
+def test_a_subclass_without_a_constructor_has_tensor_s() -> None:
+    class Named(fastdist.Tensor):
+        pass
+
+    class Tagged(fastdist.nn.Parameter):
+        pass
+
+    assert type(Named([1.0])) is Named and Named([1.0]).tolist() == [1.0]
+    assert type(Tagged(fastdist.ones(1))) is Tagged and Tagged(fastdist.ones(1)).requires_grad
+
+
+def test_parameters_take_attributes_and_keep_them_when_they_travel() -> None:
+    parameter: Any = fastdist.nn.Parameter(fastdist.ones(2))
+    parameter.no_decay = True
+    for twin in (
+        copy.copy(parameter),
+        copy.deepcopy(parameter),
+        pickle.loads(pickle.dumps(parameter)),
+    ):
+        assert twin.no_decay and twin.tolist() == [1.0, 1.0]
+
+
+def test_reversed_and_adjoints_of_real_tensors() -> None:
+    x = fastdist.arange(4.0).reshape(2, 2)
+    assert reversed(x).tolist() == [[2.0, 3.0], [0.0, 1.0]]
+    assert reversed(fastdist.tensor(1)).item() == 1
+    assert x.H.tolist() == x.mH.tolist() == [[0.0, 2.0], [1.0, 3.0]]
+    with pytest.raises(RuntimeError, match=r"tensor.H is only supported on matrices"):
+        _ = fastdist.ones(2, 2, 2).H
