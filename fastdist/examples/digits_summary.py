@@ -66,11 +66,9 @@ def summary(training: Training, comparison: Comparison, reports: Sequence[Report
     """Return the report: a line or two for each thing told, and a table of the workers."""
     rows = [*_what_came_out(training, comparison), *_where_the_time_went(training, reports)]
     grown = [report.grown_bytes for report in reports if report.grown_bytes is not None]
-    memory = ", ".join(f"{report.resident_bytes / 1e6:.0f}" for report in reports) + " MB"
     if len(grown) == len(reports):
         changes = ", ".join(f"{change / 1e6:+.1f}" for change in grown)
-        memory += f"; since step 200 {changes}"
-    rows.append(("memory", memory))
+        rows.append(("memory growth", f"{changes} MB from step 200 to step 1,000"))
     lines = [f"{name:<19}{line}" for name, line in rows]
     return "\n".join([*lines, *_table(reports)])
 
@@ -93,26 +91,27 @@ def _where_the_time_went(training: Training, reports: Sequence[Report]) -> list[
     # Workers step at the same time, each its own parameters: the slower one counts.
     parts["optimiser"] = max(report.totals.get("optimiser", 0.0) for report in reports)
     waiting = max(0.0, training.elapsed_s - sum(parts.values()))
-    shares = ", ".join(f"{kind} {seconds:.1f}" for kind, seconds in parts.items())
+    forward, backward, optimiser = (f"{kind} {seconds:.1f}" for kind, seconds in parts.items())
     return [
-        ("time", f"{training.elapsed_s:.1f} s for {training.steps} steps: waiting {waiting:.1f},"),
-        ("", shares),
+        ("time", f"{training.elapsed_s:.1f} s for {training.steps} steps: {forward}, {backward},"),
+        ("", f"{optimiser}, waiting for each other {waiting:.1f}"),
     ]
 
 
-_COLUMNS = "forward backward optimiser   calls answers MB sent received"
-
-
 def _table(reports: Sequence[Report]) -> list[str]:
-    lines = [f"{'worker':<9}{_COLUMNS}"]
+    lines = [
+        f"{'':<8}{'seconds of':^26}{'calls':^16}{'MB':^15}memory",
+        f"{'worker':<8}forward backward optimiser   made answered  sent received    MB",
+    ]
     for report in reports:
         forward, backward, optimiser = (report.totals.get(kind, 0.0) for kind in _COMPUTING)
         lines.append(
-            f"{report.worker:<9}{forward:>5.1f} s{backward:>7.1f} s{optimiser:>8.1f} s"
-            f"{report.calls:>8,}{report.answered:>8,}"
-            f"{report.sent_bytes / 1e6:>8.1f}{report.received_bytes / 1e6:>9.1f}"
+            f"{report.worker:<8}{forward:>7.1f}{backward:>9.1f}{optimiser:>10.1f}"
+            f"{report.calls:>7,}{report.answered:>9,}"
+            f"{report.sent_bytes / 1e6:>6.1f}{report.received_bytes / 1e6:>9.1f}"
+            f"{report.resident_bytes / 1e6:>6.0f}"
         )
-    return lines
+    return [line.rstrip() for line in lines]
 
 
 def write_pictures(folder: Path, training: Training, reports: Sequence[Report]) -> list[Path]:
