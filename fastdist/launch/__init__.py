@@ -23,8 +23,8 @@ One thread, one selector. Signals arrive through a wake-up pipe, exits as SIGCHL
 sleeps until something happens; only when a worker has ended does it look each second whether one of
 the others lies stopped. Several nodes add one thread that talks with the store.
 
-Each worker leads a process group of its own. A Ctrl-C therefore reaches the launcher alone, which
-passes it on and counts; what a worker started (a DataLoader's processes) goes with its group. A
+Each worker leads a process group of its own. A Ctrl-C or Ctrl-Z therefore reaches the launcher
+alone, which passes it on; what a worker started (a DataLoader's processes) goes with its group. A
 launcher that is killed leaves nobody to do this: the watcher sees its pipe close, and kills the
 groups.
 """

@@ -13,7 +13,7 @@ from fastdist.launch.guard import Guard
 from fastdist.launch.output import Output
 from fastdist.launch.report import Failure, signal_name, worker_failure
 from fastdist.launch.screen import Screen
-from fastdist.launch.signals import SignalPipe, is_ending
+from fastdist.launch.signals import SignalPipe, is_ending, suspend_process
 from fastdist.launch.stopped import StoppedWorkers
 from fastdist.launch.worker_process import WorkerProcess
 
@@ -112,6 +112,8 @@ class Job:
 
     def _take_signals(self) -> None:
         for number in self._signals.take():
+            if number is signal.SIGTSTP:
+                self._suspend()
             if not is_ending(number):
                 continue
             self._is_asked_twice = self.failure is not None
@@ -121,6 +123,14 @@ class Job:
             failure = Failure(f"ended by {signal_name(number)}", 128 + number, was_asked=True)
             self.stop(failure, number, INTERRUPT_GRACE_S)
         self._take_exits()
+
+    def _suspend(self) -> None:
+        # A Ctrl-Z reaches the launcher alone: its workers would run on, and miss their store.
+        for worker in self._workers:
+            worker.send(signal.SIGSTOP)
+        suspend_process()
+        for worker in self._workers:
+            worker.send(signal.SIGCONT)
 
     def _take_exits(self) -> None:
         ended = [worker for worker in self._workers if worker.has_ended()]

@@ -10,7 +10,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class SignalPipe:
-    """Receives SIGINT, SIGTERM, SIGHUP, SIGCHLD and SIGWINCH while it is entered.
+    """Receives SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD and SIGWINCH while it is entered.
 
     Thread  main thread only, as Python demands
     Note    handlers, not a blocked mask: workers would inherit the mask and be deaf to Ctrl-C
@@ -26,9 +26,9 @@ class SignalPipe:
 
     def __enter__(self) -> SignalPipe:
         self._former_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
-        for number in (*_ENDING, signal.SIGCHLD, signal.SIGWINCH):
+        for number in (*_ENDING, signal.SIGTSTP, signal.SIGCHLD, signal.SIGWINCH):
             ignored = signal.getsignal(number) is signal.SIG_IGN
-            if number is signal.SIGHUP and ignored:
+            if number in (signal.SIGHUP, signal.SIGTSTP) and ignored:
                 # nohup: the user wants the job to outlive the terminal.
                 continue
             self._former[number] = signal.signal(number, _do_nothing)
@@ -56,6 +56,13 @@ class SignalPipe:
             return [signal.Signals(number) for number in os.read(self._read_fd, 4096)]
         except BlockingIOError:
             return []
+
+
+def suspend_process() -> None:
+    """Let this process stop, as without us a Ctrl-Z would; return when it is continued."""
+    handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGTSTP)
+    signal.signal(signal.SIGTSTP, handler)
 
 
 def _do_nothing(number: int, frame: FrameType | None) -> None:

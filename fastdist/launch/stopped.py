@@ -20,8 +20,8 @@ LOOK_EVERY_S = 1.0
 class StoppedWorkers:
     """Looks, once a worker has ended, which of the others lies stopped, and since when.
 
-    Note  a whole job that is suspended (Ctrl-Z) suspends its launcher as well, which then does not
-          look; a process under a debugger counts as running
+    Note  a launcher that is suspended (Ctrl-Z) suspends its workers and does not look; a process
+          under a debugger counts as running
     """
 
     def __init__(self) -> None:

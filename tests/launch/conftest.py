@@ -108,6 +108,8 @@ def _start(
         stdin=subprocess.DEVNULL,
         stdout=out_end,
         stderr=err_end,
+        # As a shell starts it: a signal from the terminal stops no group without such a parent.
+        process_group=0,
     )
     os.close(out_end)
     os.close(err_end)

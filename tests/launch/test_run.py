@@ -228,6 +228,29 @@ def test_an_ending_signal_ends_all_within_two_seconds_and_leaves_nothing(
     assert list(private.glob("fastdist-*")) == []
 
 
+def test_a_ctrl_z_suspends_the_workers_until_the_job_goes_on(start_run: Any) -> None:
+    run = start_run(
+        """
+        import os, signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+        print("pid of", os.environ["RANK"], "is", os.getpid())
+        signal.sigwait([signal.SIGUSR1])
+        """,
+        "-n",
+        "2",
+    )
+    pids = [run.number_after(f"pid of {rank} is") for rank in (0, 1)]
+    run.process.send_signal(signal.SIGTSTP)
+    os.waitid(os.P_PID, run.process.pid, os.WSTOPPED)
+    for pid in pids:
+        until = time.monotonic() + 5.0
+        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            assert time.monotonic() < until, f"worker {pid} runs on"
+        os.kill(pid, signal.SIGUSR1)  # waits for it
+    run.process.send_signal(signal.SIGCONT)
+    assert run.end(5.0) == 0
+
+
 def test_socket_files_of_a_killed_worker_go_with_the_job(start_run: Any) -> None:
     run = start_run(
         """
