@@ -57,6 +57,7 @@ __all__ = [
     "TensorEntry",
     "decode",
     "encode_plain",
+    "peek",
 ]
 
 
@@ -318,6 +319,19 @@ def decode(frames: Sequence[Buffer], limits: Limits = DEFAULT) -> Message:
     message.tensors = message.buffers = message.tangents = ()
     message.autograd = message.metadata = None
     return message
+
+
+def peek(frames: Sequence[Buffer]) -> tuple[int, int]:
+    """Return type and id of a message without taking what it carries, lent memory above all.
+
+    Raises  MessageError for what has no header
+    """
+    if not frames or len(frames[0]) < HEADER.size:
+        raise MessageError("a message without a header")
+    version, _, kind, _, _, message_id, *_ = HEADER.unpack_from(frames[0])
+    if version != VERSION:
+        raise MessageError(f"wire version {version}; this worker speaks {VERSION}")
+    return kind, message_id
 
 
 def _read_tables(

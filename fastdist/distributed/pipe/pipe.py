@@ -29,7 +29,7 @@ class PendingCall(Protocol):
 class OwnLane:
     """A lane that one blocking caller has to itself."""
 
-    __slots__ = ("greet", "greeting", "lane", "number", "serial")
+    __slots__ = ("greet", "greeting", "lane", "num_late", "number", "serial")
 
     def __init__(self, lane: Lane, number: int, greet: Callable[[], list[Buffer]]) -> None:
         self.lane = lane
@@ -40,6 +40,8 @@ class OwnLane:
         self.greeting: list[Buffer] | None = greet()
         # Of the last question what became of a call.
         self.serial = 0
+        # How many calls were given up whose answers have not come by it, and may never come.
+        self.num_late = 0
 
 
 class Pipe:
@@ -124,6 +126,25 @@ class Pipe:
             own.lane.close()
         if close_bell:
             self._closed.close()
+
+    def take_late(self) -> list[list[Buffer]]:
+        """Return the messages that came by lanes nobody has: answers to calls given up before.
+
+        Note    they may hold the peer's memory, or promises, until somebody has read them
+        """
+        with self._lock:
+            if self._error is not None:
+                return []
+            lanes = [own for own in self._free if own.num_late]
+            self._free = [own for own in self._free if not own.num_late]
+            self._lanes_out += len(lanes)
+        came: list[list[Buffer]] = []
+        for own in lanes:
+            while (frames := own.lane.try_receive()) is not None:
+                own.num_late = max(0, own.num_late - 1)
+                came.append(frames)
+            self.check_in(own)
+        return came
 
     def shared(self) -> SharedLane:
         """Return lane 0, made now if nobody asked before.

@@ -41,14 +41,25 @@ _TENSOR_CLASSES: Final = frozenset({Tensor, Parameter})
 # The rebuilding functions are found by name in _rebuilders, in strict mode as well.
 _reducers: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 _rebuilders: dict[tuple[str, str], Callable[..., Any]] = {}
+# Names of rebuilding functions, as pickles have them, of what must be read wherever it comes.
+_must_be_read: list[bytes] = []
 
 
 def register_reducer(
-    kind: type, reduce: Callable[[Any], tuple[Any, ...]], rebuild: Callable[..., Any]
+    kind: type,
+    reduce: Callable[[Any], tuple[Any, ...]],
+    rebuild: Callable[..., Any],
+    *,
+    must_be_read: bool = False,
 ) -> None:
-    """Let objects of class kind travel as reduce(object), which is (rebuild, arguments)."""
+    """Let objects of class kind travel as reduce(object), which is (rebuild, arguments).
+
+    With must_be_read, a body that nobody wants is read for their sake all the same.
+    """
     _reducers[kind] = reduce
     _rebuilders[rebuild.__module__, rebuild.__qualname__] = rebuild
+    if must_be_read:
+        _must_be_read.append(rebuild.__qualname__.encode())
 
 
 for _kind, _pair in numpy_values.reducers().items():
@@ -138,6 +149,14 @@ def reads_plainly(body: Buffer) -> bool:
     """
     globals_used = bytes(body).count(b"\x93")
     return globals_used == 0 or (globals_used == 1 and _TENSOR_AT_BYTES in body)
+
+
+def must_be_read(body: Buffer, encoding: int) -> bool:
+    """Return whether a body may hold something that somebody must hear of, wanted or not.
+
+    Note    the same name within some data only makes the answer True
+    """
+    return encoding & ~NAMED == PICKLE and any(name in bytes(body) for name in _must_be_read)
 
 
 # (module, name) -> the same as bytes. Entries only appear, and all go when they become too many.

@@ -14,7 +14,7 @@ from fastdist.core.thread_pool import ThreadPool, hand_on_lead
 from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
 from fastdist.distributed.pipe.message import NO_CALL, PICKLE, Buffer, Message
 
-from .body import reads_plainly
+from .body import must_be_read, reads_plainly
 from .inquiry import read_findings
 from .interceptors import Envelope
 from .lane_answer import receive_answer
@@ -25,10 +25,12 @@ from .outgoing import (
     Call,
     bytes_of,
     decode_answer,
+    drop_answer,
     fresh,
     lost_error,
     open_answer,
     pack_request,
+    undo,
 )
 from .progress import Progress
 from .timeouts import Timeouts
@@ -98,7 +100,7 @@ class Client:
                 raise call.timeout_error()
         except BaseException:
             call.peer.pipe.check_in(own)
-            call.take_back()
+            call.was_not_sent()
             raise
         return self._wait_on_lane(call, own, size)
 
@@ -148,7 +150,7 @@ class Client:
             )
         except BaseException:
             call.peer.pipe.check_in(own)
-            call.take_back()
+            call.was_not_sent()
             raise
 
     def write(self, call: Call) -> None:
@@ -182,12 +184,25 @@ class Client:
             return
         call = peer.pipe.take_pending(answer.message_id)
         if call is None:
-            return  # late: its caller has been told that it took too long
+            # Late: its caller has been told that it took too long.
+            if must_be_read(answer.body, answer.encoding):
+                self._pool.submit_uncounted(drop_answer, answer)
+            return
         assert isinstance(call, Call)
         size = bytes_of(answer, frames)
         plainly = answer.encoding != PICKLE or reads_plainly(answer.body)
         if plainly or not self._pool.submit_uncounted(_complete, call, answer, size):
             _complete(call, answer, size)
+
+    def late_answer_came(self, peer: Peer, frames: list[Buffer]) -> None:
+        """Take note of an answer on a lane that nobody waits on; on the progress thread."""
+        try:
+            answer = decode_answer(frames, peer)
+        except MessageError as error:
+            _logger.warning("%s; it was dropped", error)
+            return
+        if must_be_read(answer.body, answer.encoding):
+            self._pool.submit_uncounted(drop_answer, answer)
 
     def _look_at_findings(self, peer: Peer, answer: Message) -> None:
         serial, never_came, gone = read_findings(answer)
@@ -195,7 +210,7 @@ class Client:
             return  # of an earlier connection
         for call_id in never_came:
             call = peer.pipe.pending(call_id)
-            if isinstance(call, Call) and call.frames:
+            if isinstance(call, Call) and call.can_go_again():
                 peer.pipe.notify(list(call.frames))
             elif call is not None and peer.pipe.take_pending(call_id) is not None:
                 call.fail(lost_error(call, may_have_run=False))  # type: ignore[arg-type]
@@ -231,7 +246,7 @@ class Client:
         call.charged_bytes = size if is_user_work else -1
         # Only users' calls wait: answers, gradients and clean-up are what frees the room.
         if is_user_work and not peer.credit.take(size, call.deadline):
-            call.take_back()
+            call.was_not_sent()
             raise call.timeout_error()
         if call.envelope.message_type not in NOT_COUNTED:
             self._counts.call_sent(peer.info.name, size)
@@ -239,6 +254,7 @@ class Client:
             # Before the send: the answer may arrive before it returns.
             peer.pipe.add_pending(call.message_id, call)
         except Exception as error:
+            undo(call.envelope)
             call.end(None, fresh(error))
             return future
         if call.deadline is not None:
@@ -251,10 +267,11 @@ class Client:
             self.write(call)
         except Exception as error:
             if peer.pipe.take_pending(call.message_id) is not None:
+                undo(call.envelope)
                 call.end(None, fresh(error))
-        if len(call.frames) > 1 or call.lent_bytes:
+        if len(call.frames) > 1:
             # Not to be sent again: further frames are the caller's own memory, which it may change
-            # from here on, and lent memory may be given back.
+            # from here on.
             call.frames = ()
         return future
 
@@ -281,7 +298,7 @@ class Client:
                 call.end(None, call.timeout_error())
 
     def _wait_on_lane(self, call: Call, own: OwnLane, size: int) -> Any:
-        peer, failed, broken = call.peer, True, True
+        peer, failed, broken, is_sent = call.peer, True, True, False
         received_bytes = 0
         self._counts.call_sent(peer.info.name, size)
         hand_on_lead()
@@ -290,6 +307,7 @@ class Client:
                 own.lane.send(own.greeting, call.deadline)
                 own.greeting = None
             own.lane.send(call.frames, call.deadline)
+            is_sent = True
             answer, received_bytes = receive_answer(call, own, call.deadline)
             broken = answer.message_id == NO_CALL
             value = open_answer(answer, call)
@@ -297,7 +315,11 @@ class Client:
             return value
         except LaneTimeout:
             broken = False
-            own.lane.try_send(_cancel(call))
+            if is_sent:
+                own.num_late += 1
+                own.lane.try_send(_cancel(call))
+            else:
+                undo(call.envelope)
             raise call.timeout_error() from None
         except LaneClosed:
             raise self._lost_error(own, call) from None

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
-from fastdist.core.errors import MessageError
+from fastdist.core.errors import MessageError, RpcTimeoutError
 from fastdist.core.future import Future
 from fastdist.distributed.pipe.message import Buffer, Message, encode_plain
 
 from . import interceptors
-from .body import deserialize, deserialize_call, serialize
+from .body import deserialize, deserialize_call, must_be_read, serialize
 from .handlers import Reply, ValueReply, handler_of
 from .interceptors import Envelope
-from .message_types import CALLS, NOT_COUNTED, RESPONSE_OF, USER_WORK
-from .outgoing import packing, serving
-from .remote_errors import pack_error
+from .message_types import CALLS, NOT_COUNTED, RESPONSE_OF, USER_WORK, MessageType
+from .outgoing import packing, serving, undo
+from .remote_errors import UNREAD, pack_error
 from .wire import encode_bare, make_leaves, pack_tensors, unpack_leaves, unpack_tensors
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from .membership import Record
     from .metrics import CallCounts
     from .received_calls import CallerLane
+
+_logger = logging.getLogger(__name__)
 
 
 class Later(NamedTuple):
@@ -55,11 +58,13 @@ class Incoming:
     __slots__ = (
         "caller",
         "deadline",
+        "is_read",
         "lane",
         "message",
         "received_bytes",
         "sent_bytes",
         "server",
+        "undo",
     )
 
     def __init__(
@@ -71,14 +76,24 @@ class Incoming:
         self.message = message
         self.received_bytes = received_bytes
         self.sent_bytes = 0
+        # Whether the value in the request's body has been read.
+        self.is_read = False
+        # Of the answer; this is the Parcel while it is packed.
+        self.undo: list[Callable[[], None]] | None = None
         timeout_ms = message.timeout_ms
         self.deadline = time.monotonic() + timeout_ms / 1000 if timeout_ms else None
+
+    @property
+    def peer(self) -> int:
+        """The worker to which the answer goes."""
+        return self.caller.rank
 
     def run(self) -> None:
         """Run the request, and answer it: now, or when its Future is done."""
         message = self.message
         if self.deadline is not None and time.monotonic() > self.deadline:
             # Its caller has given up: it would run for nobody.
+            self._drop()
             self.lane.ended_unanswered(message.message_id)
             self._has_ended()
             return
@@ -101,9 +116,47 @@ class Incoming:
         else:
             self._answer(request, result)
 
+    def _drop(self) -> None:
+        """Do what the end of a request that does not run asks for; see outgoing.Note [Parcels]."""
+        message = self.message
+        kind = message.inner_type or message.type
+        is_remote = kind == MessageType.PYTHON_REMOTE_CALL
+        if not is_remote and not must_be_read(message.body, message.encoding):
+            return
+        try:
+            request = self._open()
+            request.read_value = lambda: self._refuse_late(request)
+            handler = handler_of(kind) if is_remote else None
+            if handler is not None:
+                # Others may wait for what it should have made.
+                handler(request)
+            else:
+                self._read(request.tensors)
+        except Exception:
+            _logger.info("a request that came too late could not be read", exc_info=True)
+
+    def _refuse_late(self, request: Envelope) -> NoReturn:
+        self._read(request.tensors)
+        raise RpcTimeoutError(
+            f"worker {self.server.me.name!r} did not run the remote call of worker "
+            f"{self.caller.name!r} that should have made this value: it had waited until its "
+            "timeout was over"
+        )
+
+    def _read(self, tensors: Sequence[Any]) -> Any:
+        """Return the value in the body: of a call, function, args and kwargs."""
+        message = self.message
+        is_call = (message.inner_type or message.type) in USER_WORK
+        read = deserialize_call if is_call else deserialize
+        value = read(message.body, message.encoding, tensors)
+        self.is_read = True
+        return value
+
     def _call(self, tensors: Sequence[Any]) -> Any:
         message = self.message
-        return run_function(*deserialize_call(message.body, message.encoding, tensors))
+        function, args, kwargs = deserialize_call(message.body, message.encoding, tensors)
+        self.is_read = True
+        return run_function(function, args, kwargs)
 
     def _open(self) -> Envelope:
         message = self.message
@@ -119,9 +172,7 @@ class Incoming:
             make_leaves(request.tensors, request.requires_grad)
             if request.effective_type in CALLS:
                 return self._call(request.tensors)
-            message = self.message
-            read = deserialize_call if request.effective_type in USER_WORK else deserialize
-            request.read_value = lambda: read(message.body, message.encoding, request.tensors)
+            request.read_value = lambda: self._read(request.tensors)
             handler = handler_of(request.effective_type)
             if handler is None:
                 raise MessageError(
@@ -166,8 +217,11 @@ class Incoming:
 
     def _send_value(self, request: Envelope | None, value: Any) -> None:
         tensors: list[Any] = []
-        packing.peer = self.caller.rank
-        body, encoding = serialize(value, tensors, "the result")
+        packing.parcel = self
+        try:
+            body, encoding = serialize(value, tensors, "the result")
+        finally:
+            packing.parcel = None
         if request is None and not tensors:
             message, me = self.message, self.server.me
             kind = RESPONSE_OF[message.type]
@@ -196,14 +250,24 @@ class Incoming:
         self._send_envelope(envelope, body, encoding)
 
     def _answer_error(self, error: BaseException, *, was_async: bool = False) -> None:
-        me, peer = self.server.me.name, self.caller.rank
+        me = self.server.me.name
+        undo(self)
         try:
-            self._send_envelope(*pack_error(error, me, peer))
+            packing.parcel = self
+            packed = pack_error(error, me, self.peer)
+            if not packed[1]:
+                undo(self)  # it travels as text
+            if not self.is_read:
+                packed[0].metadata[UNREAD] = True
+            self._send_envelope(*packed)
         except Exception as failure:
             # It pickles, and is too large for a message, say. Its caller must hear of it all the
             # same.
+            undo(self)
             failure.__context__ = error
-            self._send_envelope(*pack_error(failure, me, peer, text_only=True))
+            self._send_envelope(*pack_error(failure, me, self.peer, text_only=True))
+        finally:
+            packing.parcel = None
         self._has_ended(was_async=was_async)
 
     def _send_envelope(self, envelope: Envelope, body: bytes, encoding: int) -> None:

@@ -9,7 +9,7 @@ from fastdist.distributed.pipe.message import NO_CALL, Message
 
 from .inquiry import ask_about, read_findings
 from .message_types import MessageType
-from .outgoing import Call, bytes_of, decode_answer, lost_error
+from .outgoing import Call, bytes_of, decode_answer, drop_answer, lost_error
 
 if TYPE_CHECKING:
     from fastdist.distributed.pipe.pipe import OwnLane
@@ -30,7 +30,6 @@ def receive_answer(call: Call, own: OwnLane, deadline: float | None) -> tuple[Me
             ask(call, own)
             continue
         answer = decode_answer(frames, call.peer)
-        # All others are answers of calls that took too long.
         if answer.message_id == call.message_id:
             if answer.type != MessageType.GREET_FIRST:
                 return answer, bytes_of(answer, frames)
@@ -40,12 +39,15 @@ def receive_answer(call: Call, own: OwnLane, deadline: float | None) -> tuple[Me
                 return answer, bytes_of(answer, frames)
             serial, never_came, gone = read_findings(answer)
             if serial == own.serial and call.message_id in never_came:
-                if call.lent_bytes:
-                    # The memory may have been given back when the request came and was refused.
+                if not call.can_go_again():
                     raise lost_error(call, may_have_run=False)
                 own.lane.send(call.frames, deadline)
             elif serial == own.serial and call.message_id in gone:
                 raise lost_error(call, may_have_run=True)
+        else:
+            # Of a call that took too long, whose caller has been told so.
+            own.num_late = max(0, own.num_late - 1)
+            drop_answer(answer)
 
 
 def ask(call: Call, own: OwnLane) -> None:

@@ -94,7 +94,9 @@ class LaneCall:
 
     def give_up(self) -> None:
         """Do without the answer; nothing happens if it was taken."""
-        # Not broken: whoever has the lane next drops what comes late.
+        # Not broken: what comes late is dropped.
+        if not self._is_over and self._answer is None and self._error is None:
+            self._own.num_late += 1
         self._end(broken=False, failed=True)
 
     def _end(self, *, broken: bool, failed: bool) -> None:

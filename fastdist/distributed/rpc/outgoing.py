@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fastdist.core.errors import MessageError, RpcError, RpcTimeoutError, WorkerLostError
 from fastdist.core.future import Future
 from fastdist.distributed.pipe.message import Buffer, Message, decode
 
 from . import interceptors
-from .body import deserialize, serialize, serialize_call
+from .body import deserialize, must_be_read, serialize, serialize_call
 from .handlers import Reply
 from .interceptors import Envelope
 from .message_types import USER_WORK, MessageType
-from .remote_errors import unpack_error
+from .remote_errors import UNREAD, unpack_error
 from .wire import encode_bare, make_leaves, pack_tensors, unpack_leaves, unpack_tensors
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from .membership import Record
     from .peer import Peer
+
+_logger = logging.getLogger(__name__)
 
 
 class _Serving(threading.local):
@@ -34,8 +37,37 @@ class _Serving(threading.local):
 
 
 serving = _Serving()
-# While a request is packed, `packing.peer` is whom it goes to: an RRef in it will live there.
-packing = threading.local()
+
+
+class Parcel(Protocol):
+    """A message that is being packed: whom it goes to, and what must be undone if it is lost."""
+
+    @property
+    def peer(self) -> int:
+        """The worker at the other end."""
+
+    undo: list[Callable[[], None]] | None
+
+
+class _Packing(threading.local):
+    """What this thread packs: an RRef in it will live where it goes."""
+
+    parcel: Parcel | None = None
+
+
+# Note [Parcels]
+# To pack an RRef is to promise its owner one more reference, which the receiver keeps by reading
+# it, whatever it then does with it. So a message that is not sent, or comes to nobody, undoes what
+# packing it did; what nobody wants when it comes is read all the same, if it holds references, and
+# a receiver that cannot read it says so.
+packing = _Packing()
+
+
+def undo(parcel: Parcel) -> None:
+    """Take back what packing a message did: nobody has read it, and nobody will."""
+    steps, parcel.undo = parcel.undo, None
+    for step in steps or ():
+        step()
 
 
 class Call:
@@ -92,6 +124,19 @@ class Call:
         """Take back what was lent and not taken: the call is over."""
         if self.peer.lender is not None:
             self.peer.lender.end(self.message_id)
+
+    def can_go_again(self) -> bool:
+        """Return whether a request that never came is still here to be sent."""
+        if not self.frames:
+            return False
+        return not self.lent_bytes or (
+            self.peer.lender is not None and self.peer.lender.renew(self.message_id)
+        )
+
+    def was_not_sent(self) -> None:
+        """Undo what packing the request did."""
+        undo(self.envelope)
+        self.take_back()
 
     def describe(self) -> str:
         """Return what was called where, for errors."""
@@ -150,7 +195,24 @@ def pack_request(
     Raises  RpcError for what does not pickle; MessageError beyond the wire's limits; DeviceError
     """
     envelope = call.envelope
-    packing.peer = envelope.peer
+    # What is being pickled may make a call itself.
+    outer, packing.parcel = packing.parcel, envelope
+    try:
+        _pack(call, envelope, value, sender, device_map_to)
+    except BaseException:
+        undo(envelope)
+        raise
+    finally:
+        packing.parcel = outer
+
+
+def _pack(
+    call: Call,
+    envelope: Envelope,
+    value: Any,
+    sender: Record,
+    device_map_to: Callable[[int], Mapping[Device, Device]],
+) -> None:
     if envelope.message_type in USER_WORK:
         function, args, kwargs = value
         body, encoding = serialize_call(function, args, kwargs, envelope.tensors)
@@ -198,6 +260,8 @@ def open_answer(answer: Message, call: Call) -> Any:
     tensors, requires_grad = unpack_tensors(answer)
     envelope = Envelope(answer.type, call.peer.info.id, tensors, answer.metadata)
     if answer.type == MessageType.EXCEPTION:
+        if answer.metadata and answer.metadata.get(UNREAD):
+            undo(call.envelope)
         raise unpack_error(envelope, bytes(answer.body), answer.encoding)
     envelope.inner_type = answer.inner_type
     envelope.requires_grad = requires_grad
@@ -220,8 +284,20 @@ _WITH_VALUE = frozenset(
 )
 
 
+def drop_answer(answer: Message) -> None:
+    """Read an answer that nobody waits for any more, if it must be: see Note [Parcels]."""
+    if not must_be_read(answer.body, answer.encoding):
+        return
+    try:
+        deserialize(answer.body, answer.encoding, unpack_tensors(answer)[0])
+    except Exception:
+        _logger.info("an answer that came late could not be read", exc_info=True)
+
+
 def lost_error(call: Call, *, may_have_run: bool) -> WorkerLostError:
-    """Return the error of a call that a broken connection took."""
+    """Return the error of a call that a broken connection took, with or without its having run."""
+    if not may_have_run:
+        undo(call.envelope)
     what = "its answer is lost, and it has run" if may_have_run else "it has not run"
     return WorkerLostError(
         f"the connection to worker {call.peer.info.name!r} (rank {call.peer.info.id}) broke and "

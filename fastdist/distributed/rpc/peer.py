@@ -56,8 +56,9 @@ _EVENT_OF = {
 class Peer:
     """One worker, possibly this one itself.
 
-    `on_answer(peer, frames)` gets each message that comes in on lane 0, `on_lost(peer)` is called
-    once when it dies, `on_silent(peer, why)` when it does not answer; all on the progress thread.
+    `on_answer(peer, frames)` gets each message that comes in on lane 0, `on_late(peer, frames)`
+    what comes in on a lane that nobody waits on, `on_lost(peer)` is called once when it dies,
+    `on_silent(peer, why)` when it does not answer; all on the progress thread.
 
     Thread  any; methods with an underscore run on the progress thread
     """
@@ -70,6 +71,7 @@ class Peer:
         progress: Progress,
         credit: Credit,
         on_answer: Callable[[Peer, list[Buffer]], None],
+        on_late: Callable[[Peer, list[Buffer]], None],
         on_lost: Callable[[Peer], None],
         on_silent: Callable[[Peer, str], None],
     ) -> None:
@@ -92,6 +94,7 @@ class Peer:
         self._context = context
         self._progress = progress
         self._on_answer = on_answer
+        self._on_late = on_late
         self._on_lost = on_lost
         self._on_silent = on_silent
         self._pidfd: int | None = None
@@ -248,6 +251,8 @@ class Peer:
         """Ask, while somebody waits for the peer, whether it still listens."""
         if self._shared is None:
             return
+        for frames in self.pipe.take_late():
+            self._on_late(self, frames)
         if self.pipe.is_waited_for():
             self.pipe.notify(Message(MessageType.PING).encode())
             self._step(Event.ASKED)

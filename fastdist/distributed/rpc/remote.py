@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from . import constants
+from . import constants, rref_pickle
 from .agent import get_current_agent
 from .api import To, arguments_of, keywords_of, rpc_async, rpc_sync, worker_to_call
 from .rref import RRef, install_calls
@@ -29,4 +29,6 @@ def remote(
     return context.create_remote(info, func, arguments_of(args), keywords_of(kwargs), timeout)
 
 
+# Imported for what it registers.
+_REGISTERED = (rref_pickle,)
 install_calls(rpc_sync=rpc_sync, rpc_async=rpc_async, remote=remote)

@@ -15,6 +15,8 @@ from .message_types import MessageType
 # The first words of the note that tells where an error comes from. An error that already has such
 # a note has crossed a worker before, and keeps the one it has.
 _ORIGIN = "On worker "
+# In the metadata of an error: the request's value was not read. See outgoing.py, Note [Parcels].
+UNREAD = "unread"
 _MAX_TEXT_BYTES = 200_000
 
 

@@ -54,14 +54,25 @@ class OwnedValue:
                         f"the value of RRef {self.rref_id:#x} was not made in time: the call that "
                         "makes it still runs, or never came"
                     ) from None
+        return self.value()
+
+    def value(self) -> Any:
+        """Return the value, which is there.
+
+        Raises  as wait
+        """
         error = self.future.exception()
         if error is None:
             return self.future.value()
-        try:
-            fresh = copy.copy(error)
-        except Exception:
-            fresh = RemoteError(f"{type(error).__name__}: {error}")
-        raise fresh from error.__cause__
+        raise copy_of(error) from error.__cause__
+
+
+def copy_of(error: BaseException) -> BaseException:
+    """Return an error to be raised in the place of one that lives on, with its notes."""
+    try:
+        return copy.copy(error)
+    except Exception:
+        return RemoteError(f"{type(error).__name__}: {error}")
 
 
 class Context(Protocol):
@@ -169,7 +180,9 @@ class RRef(Generic[T]):
             return self._owned.wait(timeout_s)  # type: ignore[no-any-return]
         creation = self._creation
         if creation is not None and creation.done():
-            creation.value()  # raises if the value was never made
+            error = creation.exception()
+            if error is not None:  # the value was never made
+                raise copy_of(error) from error.__cause__
         return self._context.fetch(self, timeout)  # type: ignore[no-any-return]
 
     def local_value(self) -> T:

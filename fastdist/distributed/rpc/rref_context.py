@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import threading
@@ -25,9 +26,7 @@ from weakref import WeakValueDictionary
 from fastdist.core.errors import MessageError, WorkerLostError
 from fastdist.core.future import Future
 
-from . import gate
-from .agent import RpcAgent, get_current_agent
-from .body import register_reducer
+from .agent import RpcAgent
 from .handlers import ValueReply, register_handler
 from .incoming import Later, run_function
 from .interceptors import Envelope
@@ -36,6 +35,7 @@ from .message_types import MessageType
 from .outgoing import packing
 from .rref import OwnedValue, RRef
 from .rref_notices import Notices
+from .rref_proxy import type_on_owner
 
 _logger = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class RRefContext:
 
     def fetch_type(self, rref: RRef[Any], timeout: float) -> Future[type]:
         """Return a Future of the class of an RRef's value."""
-        return self._agent.call_async(rref._owner, _type_on_owner, (rref,), {}, timeout)
+        return self._agent.call_async(rref._owner, type_on_owner, (rref,), {}, timeout)
 
     def user_died(self, owner_id: int, rref_id: int, fork_id: int) -> None:
         """Tell the owner, soon, that a reference here has ended."""
@@ -168,7 +168,8 @@ class RRefContext:
 
     def fork(self, rref: RRef[Any]) -> tuple[int, int, int, int]:
         """Return (owner id, rref id, fork id, parent) of a reference that is about to travel."""
-        fork_id, to = self._new_id(), getattr(packing, "peer", -1)
+        parcel = packing.parcel
+        fork_id, to = self._new_id(), -1 if parcel is None else parcel.peer
         with self._lock:
             if rref._owned is None or to == self.me.id:
                 self._pending_children[fork_id] = (to, rref)
@@ -176,19 +177,18 @@ class RRefContext:
                 rref._owned.users[fork_id] = to
         # Looked at last: who is lost only now drops what is here when that is heard of.
         if self._agent.is_dead(to):
-            self.take_back(rref._id, fork_id)
+            self._take_back(None, [(rref._id, fork_id)])
+        elif parcel is not None:
+            undo = functools.partial(self._notices.put, self._take_back, None, (rref._id, fork_id))
+            parcel.undo = [*(parcel.undo or ()), undo]
         return rref._owner.id, rref._id, fork_id, self.me.id
 
-    def take_back(self, rref_id: int, fork_id: int) -> None:
-        """Forget a fork that has not arrived, and will not."""
+    def _take_back(self, _: None, forks: Sequence[tuple[int, int]]) -> None:
+        """Forget forks that have not arrived, and will not."""
         with self._lock:
-            parent = self._pending_children.pop(fork_id, None)
-            owned = self._owned.get(rref_id)
-            if owned is not None:
-                owned.users.pop(fork_id, None)
-        del parent
-        if owned is not None:
-            self._drop_if_unused(rref_id)
+            parents = [self._pending_children.pop(fork_id, None) for _, fork_id in forks]
+        del parents
+        self._end_uses(forks)
 
     def arrive(self, owner_id: int, rref_id: int, fork_id: int, parent: int) -> RRef[Any]:
         """Return this worker's own reference of one that has travelled here."""
@@ -234,8 +234,7 @@ class RRefContext:
         rref_id, fork_id = _ids(request)
         owned = self._get_or_create(rref_id)
         if fork_id != rref_id:
-            with self._lock:
-                owned.users[fork_id] = request.peer
+            self._add_user(owned, fork_id, request.peer)
         assert request.read_value is not None
         try:
             result = run_function(*request.read_value())
@@ -257,25 +256,19 @@ class RRefContext:
 
     def _fetch_came(self, request: Envelope) -> Any:
         owned = self._get_or_create(int(request.metadata["rref"]))  # type: ignore[arg-type]
+        self._fail_if_unborn(owned)
         if owned.future.done():
-            return ValueReply(owned.future.value())
-        return owned.future.then(lambda done: ValueReply(done.value()))
+            return ValueReply(owned.value())
+        return owned.future.then(lambda done: ValueReply(owned.value()))
 
     def _delete_came(self, request: Envelope) -> None:
-        ended = list(zip(*_lists(request, "rref", "fork"), strict=True))
-        with self._lock:
-            for rref_id, fork_id in ended:
-                owned = self._owned.get(rref_id)
-                if owned is not None:
-                    owned.users.pop(fork_id, None)
-        for rref_id, _ in ended:
-            self._drop_if_unused(rref_id)
+        self._end_uses(list(zip(*_lists(request, "rref", "fork"), strict=True)))
 
     def _fork_came(self, request: Envelope) -> None:
         rref_id, fork_id = _ids(request)
         owned = self._get_or_create(rref_id)
-        with self._lock:
-            owned.users[fork_id] = request.peer
+        self._add_user(owned, fork_id, request.peer)
+        self._fail_if_unborn(owned)
 
     def _accept_came(self, request: Envelope) -> None:
         (fork_ids,) = _lists(request, "fork")
@@ -300,6 +293,31 @@ class RRefContext:
             owned.num_local += for_local
         self._notices.start()
         return owned
+
+    def _add_user(self, owned: OwnedValue, fork_id: int, holder: int) -> None:
+        with self._lock:
+            owned.users[fork_id] = holder
+        # Its request may have waited here for longer than it lived, and nobody will drop this then.
+        if self._agent.is_dead(holder):
+            self._end_uses([(owned.rref_id, fork_id)])
+
+    def _end_uses(self, forks: Sequence[tuple[int, int]]) -> None:
+        with self._lock:
+            for rref_id, fork_id in forks:
+                owned = self._owned.get(rref_id)
+                if owned is not None:
+                    owned.users.pop(fork_id, None)
+        for rref_id, _ in forks:
+            self._drop_if_unused(rref_id)
+
+    def _fail_if_unborn(self, owned: OwnedValue) -> None:
+        maker = owned.rref_id >> 48
+        if not owned.future.done() and self._agent.is_dead(maker):
+            self._fail_unborn(owned, f"rank {maker}")
+
+    def _fail_unborn(self, owned: OwnedValue, maker: str) -> None:
+        """End the wait for a value that was fetched before it was made, and never will be."""
+        self._complete(owned, None, WorkerLostError(f"worker {maker} was lost"))
 
     def _add_pending_user(self, rref: RRef[Any]) -> None:
         with self._lock:
@@ -365,16 +383,10 @@ class RRefContext:
             ]
             children = [self._pending_children.pop(fork_id) for fork_id in lost]
         for owned in unborn:
-            # Fetched before it was made, and the call that makes it can come no more.
-            self._complete(owned, None, WorkerLostError(f"worker {worker.name!r} was lost"))
+            self._fail_unborn(owned, repr(worker.name))
         for rref_id in unused:
             self._drop_if_unused(rref_id)
         del children
-
-
-@gate.export
-def _type_on_owner(rref: RRef[Any]) -> type:
-    return type(rref.local_value())
 
 
 def _ids(request: Envelope) -> tuple[int, int]:
@@ -386,15 +398,3 @@ def _lists(request: Envelope, *names: str) -> list[tuple[int, ...]]:
     if not all(isinstance(ids, tuple) for ids in found):
         raise MessageError(f"lists of ids expected, got {found!r}")
     return found  # type: ignore[return-value]
-
-
-def _reduce(rref: RRef[Any]) -> tuple[Any, ...]:
-    return _rebuild, get_current_agent().rrefs.fork(rref)
-
-
-def _rebuild(owner_id: int, rref_id: int, fork_id: int, parent: int) -> RRef[Any]:
-    rref: RRef[Any] = get_current_agent().rrefs.arrive(owner_id, rref_id, fork_id, parent)
-    return rref
-
-
-register_reducer(RRef, _reduce, _rebuild)

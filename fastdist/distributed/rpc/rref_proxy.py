@@ -42,3 +42,9 @@ def invoke_on_owner(rref: Any, name: str, args: tuple[Any, ...], kwargs: dict[st
     gate.require_callable_by_others(method)
     result = method(*args, **kwargs)
     return Later(result) if hasattr(method, "_wrapped_async_rpc_function") else result
+
+
+@gate.export
+def type_on_owner(rref: Any) -> type:
+    """Return the class of the value."""
+    return type(rref.local_value())

@@ -21,7 +21,7 @@ from fastdist.distributed.pipe.batch import (
     take_batch,
 )
 from fastdist.distributed.pipe.listener import Listener, Received
-from fastdist.distributed.pipe.message import Buffer, Message, decode
+from fastdist.distributed.pipe.message import Buffer, Message, decode, peek
 
 from .callers import Callers
 from .incoming import Incoming
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
+_KINDS: Final = frozenset(MessageType)
 _NOTICES: Final = frozenset({MessageType.HELLO, MessageType.BYE, MessageType.PING})
 
 
@@ -152,9 +153,11 @@ class Server:
 
     def _sort(self, received: Received) -> Work | None:
         frames = received.frames
+        caller = self._callers.by_route.get(received.route)
+        if caller is None and not self._may_read(received):
+            return None
         message = decode(frames, self._limits)
         kind = message.type
-        caller = self._callers.by_route.get(received.route)
         if caller is None or kind in _NOTICES or not kind & REQUEST:
             self._take_notice(received, caller, message)
             return None
@@ -168,14 +171,23 @@ class Server:
             self.counts.request_came()
         return Work(Incoming.run, incoming, effective in USER_WORK)
 
+    def _may_read(self, received: Received) -> bool:
+        """Return whether a connection that has not greeted does so now; tell others to do it first.
+
+        Note    nothing of what they say is taken, and memory that they lent may be lent again
+        """
+        kind, message_id = peek(received.frames)
+        if kind not in _KINDS:
+            raise MessageError(f"a message of type {kind:#x}, which there is not")
+        if kind & REQUEST and kind != MessageType.HELLO:
+            refusal = Message(MessageType.GREET_FIRST, message_id)
+            self._listener.reply(received.route, refusal.encode())
+        return kind == MessageType.HELLO
+
     def _take_notice(self, received: Received, caller: CallerLane | None, message: Message) -> None:
         if message.type == MessageType.HELLO:
             self._greet(received, message)
-        elif caller is None:
-            if message.type & REQUEST:
-                refusal = Message(MessageType.GREET_FIRST, message.message_id)
-                self._listener.reply(received.route, refusal.encode())
-        else:
+        elif caller is not None:
             _require_same_rank(received.rank, caller)
             self._take_notice_of(caller, message)
 

@@ -186,6 +186,7 @@ class ZmqAgent(RpcAgent):
                 self.client.progress,
                 Credit(self.me.limits.outstanding_bytes, self.me.limits.outstanding_calls),
                 self.client.answer_came,
+                self.client.late_answer_came,
                 self._peer_lost,
                 lambda peer, why: tell_silence(self.pool, peer.info, why),
             )

@@ -253,6 +253,20 @@ def test_what_was_lost_with_a_connection_comes_back_in_time(both: Both) -> None:
     np.testing.assert_array_equal(taken, numbers())
 
 
+def test_what_is_sent_again_is_not_lost_with_the_earlier_connection(both: Both) -> None:
+    sent = both.lend(bytes(1 << 16), 5)
+    both.run_later()
+    both.arena.connection_broke(PEER)
+    assert both.arena.renew(5) and not both.arena.renew(6)
+    both.later[-1][1]()
+    block = borrow(sent, 1 << 16)
+    assert block is not GONE
+    # It came, so it must not go again: its receiver may have changed it.
+    assert not both.arena.renew(5)
+    del block
+    assert not both.arena.renew(5)
+
+
 def test_an_arena_is_closed_while_a_block_is_filled(
     both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:

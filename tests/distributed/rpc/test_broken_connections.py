@@ -243,3 +243,35 @@ def test_what_is_too_large_to_be_kept_fails_with_the_truth(group: Group) -> None
     assert sum(outcome == "answered" for outcome in outcomes.values()) > 30
     group[0].run(nothing_is_left)
     group.run_all(leave)
+
+
+def forget_connections() -> None:
+    """Know no connection any more, as if all had been replaced by new ones."""
+    rpc._get_current_rpc_agent()._server._callers.by_route.clear()  # type: ignore[attr-defined]
+
+
+def total(x: Any) -> float:
+    return float(x.sum())
+
+
+def send_by_connections_that_w1_does_not_know() -> list[bool]:
+    x = fastdist.tensor(np.ones((300, 300)))
+    lender = rpc._get_current_rpc_agent().peer(1).lender  # type: ignore[attr-defined]
+    deadline = time.monotonic() + 10
+    while lender.describe() != "large tensors by arena":
+        assert rpc.rpc_sync("w1", total, (x,)) == 90_000
+        assert time.monotonic() < deadline
+    renewed: list[bool] = []
+    renew = lender.renew
+    lender.renew = lambda message_id: renewed.append(renew(message_id)) or renewed[-1]
+    for call in (rpc.rpc_sync, lambda *request: rpc.rpc_async(*request).wait()):
+        rpc.rpc_sync("w1", forget_connections)
+        assert call("w1", total, (x,)) == 90_000
+    return renewed
+
+
+def test_requests_that_lie_in_the_arena_are_sent_again(group: Group) -> None:
+    group.run_all(init)
+    assert group[0].run(send_by_connections_that_w1_does_not_know) == [True, True]
+    group[0].run(nothing_is_left)
+    group.run_all(leave)

@@ -143,6 +143,22 @@ class Arena:
             for slot in list(self._slots_of_message.get(message_id, ())):
                 self._revoke(slot)
 
+    def renew(self, message_id: int) -> bool:
+        """Return whether all that was lent for a message still lies there, untaken.
+
+        Whoever asks sends the message again: it is not taken for lost with an earlier connection.
+        """
+        with self._lock:
+            slots = self._slots_of_message.get(message_id, ())
+            if self._mapping is None or not slots:
+                return False
+            for slot in slots:
+                block = self._blocks[slot]
+                if self._words[slot * ROW_WORDS + TAKEN] >= 2 * block.generation:
+                    return False
+                block.since = time.monotonic()
+            return True
+
     def end_all(self, lender: object, *, is_gone: bool) -> bool:
         """Take back what a peer has not taken, and all of one whose process has ended.
 

@@ -1,0 +1,248 @@
+"""References in messages that nobody reads: the value they promise to keep goes all the same."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
+from fastdist.distributed import rpc
+from tests.distributed.workers import Group
+
+
+class Value:
+    pass
+
+
+def init(num_worker_threads: int = 1) -> None:
+    options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=num_worker_threads)
+    rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=options)
+
+
+def leave() -> None:
+    rpc.shutdown()
+
+
+@pytest.fixture
+def group() -> Iterator[Group]:
+    group = Group(__file__, 3, {"FASTDIST_JOB_SECRET": "5e" * 32})
+    try:
+        group.run_all(init)
+        yield group
+    finally:
+        group.kill()
+
+
+def hold(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+def keep(*rrefs: Any) -> None:
+    kept.extend(rrefs)
+
+
+kept: list[Any] = []
+
+
+def give_late(seconds: float) -> Any:
+    hold(seconds)
+    return rpc.RRef(Value())
+
+
+def raise_one() -> None:
+    raise ValueError("never made")
+
+
+def what_is_left() -> list[str]:
+    gc.collect()
+    info = rpc._get_debug_info()
+    left = [f"{name} {info[name]}" for name in COUNTS if info[name] != "0"]
+    # The question itself is a call.
+    if (active := info["agent.server_active_calls"]) != "1":
+        left.append(f"{active} calls")
+    return left
+
+
+COUNTS = ("num_owner_rrefs", "num_pending_users", "num_pending_children", "num_users")
+
+
+def wait_until_none_is_left(*workers: str) -> None:
+    deadline = time.monotonic() + 12
+    for worker in workers:
+        while left := rpc.rpc_sync(worker, what_is_left):
+            assert time.monotonic() < deadline, (worker, left)
+
+
+class Unpicklable:
+    def __reduce__(self) -> Any:
+        raise TypeError("not this one")
+
+
+def with_something_that_does_not_pickle() -> None:
+    for call in (rpc.rpc_sync, rpc.rpc_async):
+        with pytest.raises(RpcError, match="not this one"):
+            call("w1", keep, (rpc.RRef(Value()), Unpicklable()))
+
+
+def of_a_function_that_is_not_there() -> None:
+    ghost = types.FunctionType(keep.__code__, globals(), "ghost")
+    ghost.__module__, ghost.__qualname__ = keep.__module__, "ghost"
+    globals()["ghost"] = ghost
+    for call in (rpc.rpc_sync, lambda *request: rpc.rpc_async(*request).wait()):
+        with pytest.raises(AttributeError, match="ghost"):
+            call("w1", ghost, (rpc.RRef(Value()),))
+
+
+def that_waits_until_its_time_is_over() -> None:
+    busy = rpc.rpc_async("w1", hold, (0.5,))
+    for call in (rpc.rpc_sync, lambda *to, timeout: rpc.rpc_async(*to, timeout=timeout).wait()):
+        with pytest.raises(RpcTimeoutError):
+            call("w1", keep, (rpc.RRef(Value()),), timeout=0.05)
+    busy.wait()
+
+
+def whose_answer_comes_late() -> None:
+    for call in (rpc.rpc_sync, lambda *to, timeout: rpc.rpc_async(*to, timeout=timeout).wait()):
+        with pytest.raises(RpcTimeoutError):
+            call("w1", give_late, (0.3,), timeout=0.05)
+
+
+def whose_answer_does_not_pickle() -> None:
+    with pytest.raises(RpcError, match="not this one"):
+        rpc.rpc_sync("w1", give_with_rubbish)
+
+
+def give_with_rubbish() -> Any:
+    return rpc.RRef(Value()), Unpicklable()
+
+
+def that_is_for_a_third() -> None:
+    """Pass on what w2 owns, in a call to w1 that is too late."""
+    rref = rpc.remote("w2", Value)
+    rref.to_here()
+    busy = rpc.rpc_async("w1", hold, (0.5,))
+    with pytest.raises(RpcTimeoutError):
+        rpc.rpc_sync("w1", keep, (rref,), timeout=0.05)
+    busy.wait()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        with_something_that_does_not_pickle,
+        of_a_function_that_is_not_there,
+        that_waits_until_its_time_is_over,
+        whose_answer_comes_late,
+        whose_answer_does_not_pickle,
+        that_is_for_a_third,
+    ],
+)
+def test_no_value_outlives_a_call(group: Group, call: Callable[[], None]) -> None:
+    group[0].run(call)
+    group[0].run(wait_until_none_is_left, "w0", "w1", "w2")
+    group.run_all(leave)
+
+
+def fetch_what_is_never_made() -> None:
+    """Fetch a value at w1 from w2, whose maker's call waits there until its time is over."""
+    busy = rpc.rpc_async("w1", hold, (1.0,))
+    rref = rpc.remote("w1", Value, timeout=0.2)
+    rpc.rpc_sync("w2", begin_to_fetch, (rref,))
+    with pytest.raises(RpcTimeoutError):
+        rref._creation.wait()
+    busy.wait()
+
+
+def begin_to_fetch(rref: Any) -> None:
+    def fetch() -> None:
+        try:
+            rref.to_here(timeout=20)
+        except Exception as error:
+            outcomes.append(f"{type(error).__name__}: {error}")
+
+    fetchers.append(threading.Thread(target=fetch))
+    fetchers[-1].start()
+
+
+outcomes: list[str] = []
+fetchers: list[threading.Thread] = []
+
+
+def end_of_fetch() -> list[str]:
+    fetchers.pop().join(15)
+    return outcomes
+
+
+def test_who_waits_for_a_value_hears_that_the_call_which_makes_it_came_too_late(
+    group: Group,
+) -> None:
+    group[0].run(fetch_what_is_never_made)
+    (outcome,) = group[2].run(end_of_fetch)
+    assert outcome.startswith("RpcTimeoutError: worker 'w1' did not run the remote call of worker")
+    group[0].run(wait_until_none_is_left, "w0", "w1", "w2")
+    group.run_all(leave)
+
+
+def fill_with_calls() -> None:
+    """Let remote calls and references wait at w1, whose only thread is busy."""
+    rpc.rpc_async("w1", hold, (1.5,))
+    for _ in range(3):
+        kept.append(rpc.remote("w1", Value))
+    hold(0.2)
+
+
+def test_calls_of_the_dead_that_still_wait_leave_nothing_behind(group: Group) -> None:
+    group[0].run(fill_with_calls)
+    group[0].kill()
+    group[2].run(wait_until_none_is_left, "w1", "w2")
+
+
+def lengths_of_tracebacks() -> list[int]:
+    """Fetch an error again and again, and return how much its owner tells of it each time."""
+    rref = rpc.remote("w1", raise_one)
+    lengths = []
+    for _ in range(5):
+        with pytest.raises(ValueError, match="never made") as caught:
+            rref._context.fetch(rref, 10.0)
+        lengths.append(len("".join(caught.value.__notes__)))
+    return lengths
+
+
+def test_an_error_that_is_fetched_often_does_not_grow(group: Group) -> None:
+    lengths = group[0].run(lengths_of_tracebacks)
+    assert lengths[1:] == [lengths[1]] * 4
+    group.run_all(leave)
+
+
+def make_and_lose(owner: str) -> None:
+    kept.append(rpc.remote(owner, Value))
+    kept[0].to_here()
+
+
+def ask_for_what_the_dead_should_have_made() -> None:
+    """Ask w1 for a value that rank 0, who is dead, has never had made there."""
+    deadline = time.monotonic() + 10
+    agent: Any = rpc._get_current_rpc_agent()
+    while not rpc.rpc_sync("w1", is_dead, (0,)):
+        assert time.monotonic() < deadline
+    rref: Any = rpc.RRef._make(agent.rrefs, rpc.get_worker_info("w1"), 12345, 2 << 48 | 99)
+    with pytest.raises(WorkerLostError, match="rank 0"):
+        rref.to_here(timeout=10)
+
+
+def is_dead(rank: int) -> bool:
+    return bool(rpc._get_current_rpc_agent().is_dead(rank))
+
+
+def test_a_value_that_a_dead_worker_should_have_made_is_not_waited_for(group: Group) -> None:
+    group[0].run(make_and_lose, "w1")
+    group[0].kill()
+    group[2].run(ask_for_what_the_dead_should_have_made)
+    group[2].run(wait_until_none_is_left, "w1", "w2")
