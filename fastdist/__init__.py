@@ -35,6 +35,7 @@ from .core.device import Device as device
 from .core.dtypes import bool_ as bool
 from .core.dtypes import float16, float32, float64, int8, int16, int32, int64, uint8
 from .core.generator import Generator, default_generator, initial_seed, manual_seed, seed
+from .core.missing import missing as _missing
 from .dispatch.promotion import get_default_dtype, set_default_dtype
 from .graph.modes import (
     enable_grad,
@@ -113,7 +114,7 @@ def __getattr__(name: str) -> _Any:
     """Import a room when it is first named."""
     if name in _ROOMS:
         return _importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise _missing(__name__, name)
 
 
 def __dir__() -> list[str]:

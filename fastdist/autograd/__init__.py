@@ -8,6 +8,7 @@ plays back in engine: this room only says it in PyTorch's words.
 
 from __future__ import annotations
 
+from ..core.missing import explain_missing
 from ..graph.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from . import anomaly_mode, forward_ad, function, functional, graph
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
@@ -34,3 +35,5 @@ __all__ = [
     "set_detect_anomaly",
     "set_grad_enabled",
 ]
+
+explain_missing(__name__, functional.__name__, forward_ad.__name__)

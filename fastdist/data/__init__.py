@@ -11,6 +11,7 @@ The order of samples depends on the generator alone, not on num_workers.
 
 from __future__ import annotations
 
+from ..core.missing import explain_missing
 from .collate import default_collate
 from .dataset import (
     ConcatDataset,
@@ -49,3 +50,5 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+explain_missing(__name__)

@@ -16,6 +16,7 @@ import importlib
 from typing import Any
 
 from fastdist.core.late_rooms import load_when_rpc_starts
+from fastdist.core.missing import missing
 
 _ROOMS = frozenset(
     {"autograd", "optim", "pipe", "profiler", "rendezvous", "rpc", "sockets", "store"}
@@ -42,9 +43,7 @@ def __getattr__(name: str) -> Any:
         found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
         globals()[name] = found
         return found
-    raise AttributeError(
-        f"module {__name__!r} has no attribute {name!r}; it has: {', '.join(__dir__())}"
-    )
+    raise missing(__name__, name)
 
 
 def __dir__() -> list[str]:

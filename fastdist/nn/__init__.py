@@ -10,6 +10,7 @@ they pickle, and so travel by RPC.
 
 from __future__ import annotations
 
+from ..core.missing import explain_missing
 from ..tensor.parameter import Parameter
 from . import functional, init, utils
 from .activation import GELU, LeakyReLU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Tanh
@@ -52,3 +53,5 @@ __all__ = [
     "init",
     "utils",
 ]
+
+explain_missing(__name__, functional.__name__, init.__name__, utils.__name__)

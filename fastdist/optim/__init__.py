@@ -9,9 +9,12 @@ goes.
 
 from __future__ import annotations
 
+from ..core.missing import explain_missing
 from . import lr_scheduler
 from .adam import Adam, AdamW
 from .optimizer import Optimizer
 from .sgd import SGD
 
 __all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler"]
+
+explain_missing(__name__, lr_scheduler.__name__)

@@ -25,6 +25,7 @@
 from __future__ import annotations
 
 from fastdist.core.future import Future
+from fastdist.core.missing import missing
 from fastdist.distributed.pipe.limits import Limits
 
 from . import backend_registry, faulty_agent, functions
@@ -112,4 +113,4 @@ def __getattr__(name: str) -> object:
     # Each registration makes a new BackendType, so it is looked up when it is asked for.
     if name == "BackendType":
         return backend_registry.BackendType
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise missing(__name__, name)

@@ -1,0 +1,42 @@
+"""A name that a public module lacks: the error says what there is."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+import fastdist
+
+MODULES = (
+    "nn", "nn.functional", "nn.init", "nn.utils", "optim", "optim.lr_scheduler", "autograd",
+    "autograd.functional", "autograd.forward_ad", "data", "utils", "utils.data", "distributed",
+    "distributed.rpc",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_public_module_says_what_it_has_instead(name: str) -> None:
+    module = importlib.import_module(f"fastdist.{name}")
+    with pytest.raises(AttributeError, match=r"has no attribute 'Conv9d'; it has: \w+") as caught:
+        _ = module.Conv9d
+    assert "CONTRIBUTING.md tells how to add one" in str(caught.value)
+    assert not hasattr(module, "__wrapped__")
+
+
+def test_names_are_those_of_the_module_and_python_adds_the_nearest() -> None:
+    with pytest.raises(AttributeError) as caught:
+        _ = fastdist.nn.Conv2d
+    assert "Dropout, Embedding, Flatten" in str(caught.value)
+    with pytest.raises(AttributeError) as caught:
+        _ = fastdist.nn.functional.conv2d
+    assert "Callable" not in str(caught.value) and "cross_entropy" in str(caught.value)
+    with pytest.raises(AttributeError, match=r"it has: what dir\(fastdist\) lists") as caught:
+        _ = fastdist.softmx
+    # From these Python finds what it then asks for: "Did you mean: 'softmax'?"
+    assert caught.value.name == "softmx" and caught.value.obj is fastdist
+
+
+def test_modules_with_explanations_still_refuse_wrong_imports() -> None:
+    with pytest.raises(ImportError, match="cannot import name 'Conv9d'"):
+        exec("from fastdist.nn import Conv9d")
