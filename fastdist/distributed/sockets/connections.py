@@ -79,7 +79,7 @@ class Connections:
             self._told.add(member)
         if is_news:
             _logger.warning(
-                "member %s holds %d connections to this worker, all that it may; one more, from "
+                "member %s holds %d connections to this process, all that it may; one more, from "
                 "%s, was refused, and will be until one of them ends",
                 *(member, held, address or "somewhere"),
             )

@@ -184,10 +184,10 @@ class CertificateSecurity(_Keyed):
         return cls(folder, f"rank:{rank}", admits, max_connections)
 
     @classmethod
-    def for_store(cls, folder: CertificateFolder) -> CertificateSecurity:
+    def for_store(cls, folder: CertificateFolder, max_connections: int = 0) -> CertificateSecurity:
         """Return the security of the store's server, which accepts every rank."""
         folder.read_ranks()
-        return cls(folder, "store", folder.rank_of)
+        return cls(folder, "store", folder.rank_of, max_connections)
 
     @classmethod
     def for_store_client(cls, folder: CertificateFolder, rank: int) -> CertificateSecurity:

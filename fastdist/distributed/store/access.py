@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import socket
 from collections.abc import Mapping
 from enum import Enum
@@ -22,6 +23,7 @@ from fastdist.distributed.sockets import (
 )
 
 KINDS = ("curve", "certs", "none")
+_MOST_CONNECTIONS = 1 << 20
 
 
 class SecretSource(Enum):
@@ -98,11 +100,25 @@ def find_folder(
     return CertificateFolder(path)
 
 
-def server_security(secret: JobSecret | None) -> Security:
+def server_security(secret: JobSecret | None, folder: CertificateFolder | None = None) -> Security:
     """Return what the store's own socket asks of those who connect."""
+    if folder is not None:
+        return CertificateSecurity.for_store(folder, most_connections())
     if secret is None:
         return NoSecurity()
-    return CurveSecurity(secret, job_id(), "store", Roster(secret, job_id(), "client", 1))
+    clients = Roster(secret, job_id(), "client", 1)
+    return CurveSecurity(secret, job_id(), "store", clients, most_connections())
+
+
+def most_connections() -> int:
+    """Return how many connections with the store may be made by one key.
+
+    All clients of a job share a key, and each has one connection for each call that waits. So there
+    is no number for one of them; the bound is what the process that serves can spare. Where it had
+    no descriptor left, it could not even hang up.
+    """
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST_CONNECTIONS if files == resource.RLIM_INFINITY else max(1, files * 3 // 4)
 
 
 def client_security(secret: JobSecret | None) -> Security:

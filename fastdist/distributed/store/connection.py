@@ -94,7 +94,10 @@ class Connection:
             elif event.kind == monitor.HANDSHAKE_SUCCEEDED:
                 return
             elif event.kind == monitor.CONNECTED:
-                state = "something listens there, but does not speak like a store"
+                state = (
+                    "something listens there, but does not speak like a store, or takes no more "
+                    "connections for now"
+                )
             elif event.kind == monitor.HANDSHAKE_FAILED:
                 failures += 1
                 state = "who listens there hangs up"

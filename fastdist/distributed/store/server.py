@@ -14,6 +14,7 @@ from fastdist.distributed.sockets import (
     Doorbell,
     Security,
     Waiter,
+    authenticated_rank,
     bind,
     has_message,
     make_socket,
@@ -43,6 +44,8 @@ class StoreServer:
         self._state = StoreState()
         self._bell = Doorbell()
         self._failure: BaseException | None = None
+        # The connections that have spoken.
+        self._routes: set[bytes] = set()
         self._router = make_socket(zmq.ROUTER, "router of the store")
         try:
             self.local_endpoint = bind(self._router, f"inproc://{unique_name('fastdist-store')}")
@@ -91,7 +94,9 @@ class StoreServer:
             self._router.close(linger=_FAREWELL_MS)
 
     def _serve_one(self) -> None:
-        route, *frames = self._router.recv_multipart()
+        first = self._router.recv(copy=False)
+        route, frames = first.bytes, self._router.recv_multipart()
+        self._count(route, first)
         now = time.monotonic()
         try:
             question = unpack_question(frames)
@@ -102,6 +107,23 @@ class StoreServer:
         deadline = now + question.timeout_s
         request = Request(question.op, question.arguments, owner, deadline)
         self._send(self._state.submit(request, now))
+
+    def _count(self, route: bytes, first: zmq.Frame) -> None:
+        """Tell those who count connections whose this one is; forget those that have ended."""
+        connections = self._router.connections
+        if connections is None:
+            return  # without keys nobody is known
+        while connections.ended:
+            self._forget(connections.ended.popleft())
+        if route not in self._routes:
+            self._routes.add(route)
+            member = authenticated_rank(first)
+            if member is not None:  # None: it comes from this process
+                connections.spoke(str(member), route, int(first.get(zmq.SRCFD)))
+
+    def _forget(self, route: bytes) -> None:
+        self._routes.discard(route)
+        self._state.unwatch([owner for owner in self._state.watchers() if _is_of(owner, route)])
 
     def _send(self, answers: list[Answer]) -> None:
         for answer in answers:
@@ -114,7 +136,7 @@ class StoreServer:
                 if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
                     raise
                 # The client is gone, and with it whatever it waited for or watched.
-                self._state.unwatch([w for w in self._state.watchers() if _is_of(w, route)])
+                self._forget(route)
 
 
 def _is_of(owner: Hashable, route: bytes) -> bool:

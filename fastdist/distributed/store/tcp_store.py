@@ -7,13 +7,7 @@ import threading
 import time
 
 from fastdist.core.errors import AuthenticationError, StoreError, StoreTimeoutError
-from fastdist.distributed.sockets import (
-    CertificateSecurity,
-    Doorbell,
-    JobSecret,
-    Security,
-    tcp_endpoint,
-)
+from fastdist.distributed.sockets import Doorbell, JobSecret, Security, tcp_endpoint
 from fastdist.distributed.sockets.published_secret import (
     publish_secret,
     read_published_secret,
@@ -155,11 +149,7 @@ class TCPStore(Store):
     def _host_store(self, port: int) -> None:
         if self._source is SecretSource.PUBLISHED:
             self._secret = JobSecret.generate()
-        security = (
-            server_security(self._secret)
-            if self._folder is None
-            else CertificateSecurity.for_store(self._folder)
-        )
+        security = server_security(self._secret, self._folder)
         self._server = StoreServer(self._address, port, security)
         self.port = self._server.port
         atexit.register(self.close)
@@ -306,7 +296,7 @@ class _ServedWatch(Watch):
         with self._connection_lock:
             connection, self._connection = self._connection, None
         if connection is not None:
-            # The server forgets the watch when it next fails to reach this connection.
+            # The server forgets the watch when it hears that this connection has ended.
             self._store._end_watch(self, connection)
 
 

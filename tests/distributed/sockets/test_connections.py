@@ -157,7 +157,7 @@ def test_a_refusal_is_told_once_for_each_member(
             assert not full.admit("1", "10.0.0.7")
     (record,) = caplog.records
     assert record.getMessage() == (
-        "member 1 holds 3 connections to this worker, all that it may; one more, from 10.0.0.7, "
+        "member 1 holds 3 connections to this process, all that it may; one more, from 10.0.0.7, "
         "was refused, and will be until one of them ends"
     )
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
+import time
+from contextlib import ExitStack
 
 import pytest
 import zmq
 
-from fastdist.core.errors import StoreError
+from fastdist.core.errors import StoreError, StoreTimeoutError
 from fastdist.distributed.sockets import NoSecurity, connect, make_socket, tcp_endpoint
-from fastdist.distributed.store import TCPStore, host_store
+from fastdist.distributed.store import TCPStore, access, host_store
 from fastdist.distributed.store.access import client_security
 from fastdist.distributed.store.state import Op, Status, StoreState
 from fastdist.distributed.store.wire import Question, pack_question, unpack_reply
@@ -76,6 +79,42 @@ def test_a_member_that_sends_rubbish_is_told_so(served: TCPStore, frames: list[b
     assert unpack_reply(lane.recv_multipart()).status is Status.REFUSED
     lane.close()
     assert_serves(served)
+
+
+def test_a_key_makes_no_more_connections_than_the_host_can_spare(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(access, "most_connections", lambda: 3)
+    store, port = host_store(timeout=10)
+    with store, ExitStack() as clients:
+        first = clients.enter_context(TCPStore("127.0.0.1", port, timeout=10))
+        first.set("first", "came")
+        for _ in range(2):
+            clients.enter_context(TCPStore("127.0.0.1", port, timeout=10)).num_keys()
+        with pytest.raises(StoreTimeoutError, match="takes no more connections for now"):
+            TCPStore("127.0.0.1", port, timeout=0.5)
+        store.set("kept", "serving")
+        first.close()
+        with TCPStore("127.0.0.1", port, timeout=20) as late:
+            assert late.get("kept") == b"serving"
+
+
+def test_the_bound_leaves_a_quarter_of_the_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (1024, 4096))
+    assert access.most_connections() == 768
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (resource.RLIM_INFINITY,) * 2)
+    assert access.most_connections() == 1 << 20
+
+
+def test_a_watch_goes_with_its_connection(served: TCPStore) -> None:
+    server = served._server
+    assert server is not None
+    with TCPStore("127.0.0.1", served.port, timeout=10) as client:
+        client.watch("nothing that changes").close()
+        deadline = time.monotonic() + 10
+        while server._state.watchers():
+            client.num_keys()
+            assert time.monotonic() < deadline
 
 
 def test_plain_strangers_do_not_stop_a_store_that_wants_no_proof() -> None:
