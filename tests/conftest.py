@@ -62,6 +62,10 @@ def why_not(mark: str, config: pytest.Config) -> str | None:
         return no_gpu()
     if mark == "nvrtc":
         return no_nvrtc()
+    if mark == "namespaces":
+        from tests.launch import two_hosts
+
+        return two_hosts.why_not()
     if mark == "slow" and not config.option.slow and "slow" not in config.option.markexpr:
         return "slow: give --slow or -m slow"
     return None

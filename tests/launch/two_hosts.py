@@ -1,0 +1,83 @@
+"""Two machines for a test: namespaces with a network, process ids and a boot id of their own."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+from pathlib import Path
+
+from tests.launch.conftest import Run
+
+ADDRESSES = ("10.77.0.1", "10.77.0.2")
+# All goes with its first process: nothing has a name outside.
+_APART = "unshare --net --mount --pid --fork --kill-child --mount-proc"
+_AS_ROOT = [*_APART.split(), "--user", "--map-root-user"]
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+@functools.cache
+def why_not() -> str | None:
+    """Return why no such machines can be made here, None if they can."""
+    trial = f"ip link add cable type veth peer name other && mount --bind /dev/null {_BOOT_ID}"
+    try:
+        done = subprocess.run(
+            [*_AS_ROOT, "bash", "-c", trial],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+    except OSError as error:
+        return f"namespaces: {error.strerror}: {error.filename}"
+    told = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+    return f"namespaces: none can be made here ({told[-1]})" if done.returncode else None
+
+
+class TwoHosts:
+    """Two shells, each on a machine of its own, and a cable between them.
+
+    `runs` show what is written there; a command line that is told to a shell is run by it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        pipes = [os.pipe() for _ in range(6)]
+        (in_0, self._in_0), (out_0, to_out_0), (err_0, to_err_0) = pipes[:3]
+        (in_1, self._in_1), (out_1, to_out_1), (err_1, to_err_1) = pipes[3:]
+        process = subprocess.Popen(
+            [*_AS_ROOT, "bash"],
+            stdin=in_0,
+            stdout=to_out_0,
+            stderr=to_err_0,
+            pass_fds=[in_1, to_out_1, to_err_1],
+        )
+        self.runs = [Run(process, out_0, err_0), Run(process, out_1, err_1)]
+        self.tell(0, f"{_APART} bash <&{in_1} >&{to_out_1} 2>&{to_err_1} &")
+        self.tell(0, f"exec {in_1}<&- {to_out_1}>&- {to_err_1}>&-")
+        for end in (in_0, to_out_0, to_err_0, in_1, to_out_1, to_err_1):
+            os.close(end)
+        for host in (0, 1):
+            boot_id = folder / f"boot{host}"
+            boot_id.write_text(f"boot-of-host-{host}\n")
+            self.tell(host, f"mount --bind {boot_id} {_BOOT_ID} && ip link set lo up && echo up")
+            self.runs[host].wait_for("up")
+        self.tell(0, "ip link add cable type veth peer name cable netns $!")
+        self.tell(0, "echo laid")
+        self.runs[0].wait_for("laid")
+        for host, address in enumerate(ADDRESSES):
+            self.tell(host, f"ip addr add {address}/24 dev cable && ip link set cable up")
+
+    def tell(self, host: int, command: str) -> None:
+        """Have a shell run a command line."""
+        os.write((self._in_0, self._in_1)[host], command.encode() + b"\n")
+
+    def set_cable(self, state: str) -> None:
+        """Pull the cable (`down`), or plug it in again (`up`)."""
+        self.tell(0, f"ip link set cable {state}")
+
+    def close(self) -> None:
+        """End all that runs there."""
+        for end in (self._in_0, self._in_1):
+            os.close(end)
+        for run in self.runs:
+            run.close()
