@@ -23,7 +23,7 @@ class Op:
 
     `tensors` are the names of parameters annotated Tensor; all others are attributes, handed on as
     they are. `general` takes (operands, attributes, out) and returns the result; a kind of op
-    provides it.
+    provides it. `node_name` is what `grad_fn` shows: PyTorch's word for what users called.
     """
 
     kind = "op"
@@ -40,6 +40,7 @@ class Op:
             p.name for p in self.parameters if p.name in self.tensors and "None" in p.annotation
         )
         self.has_out = True
+        self.node_name = f"{self.name.title().replace('_', '')}Backward0"
         # The public function as _public_function wrote it, and the text before and of its last
         # statement, which calls `general`: an op may put a short way between them.
         self.written: tuple[Callable[..., Any], str, str] | None = None

@@ -54,8 +54,10 @@ class PointwiseOp(Op):
         body: str,
         partials: Sequence[str | None],
         dtype: str,
+        node_name: str = "",
     ) -> None:
         super().__init__(function)
+        self.node_name = node_name or self.node_name
         self.number_names = self.attributes
         self.body_names = (*self.tensors, *self.number_names)
         self.body: Body = scalar.parse(body, self.body_names)
@@ -73,7 +75,6 @@ class PointwiseOp(Op):
         self.gradient_needs_first = any(
             b is not None and self.tensors[0] in b.used for b in self.gradient_bodies
         )
-        self.node_name = f"{self.name.title().replace('_', '')}Backward0"
         self.is_quick = False
         self._vjps: tuple[Any, ...] | None = None
         self._nodes: tuple[Any, ...] | None = None
@@ -351,12 +352,16 @@ def memory_order(layout: Layout) -> list[int] | None:
 
 
 def pointwise(
-    body: str, partials: Sequence[str | None] = (), *, dtype: str = "same"
+    body: str,
+    partials: Sequence[str | None] = (),
+    *,
+    dtype: str = "same",
+    node_name: str = "",
 ) -> Callable[[Callable[..., Any]], PointwiseOp]:
     """Declare a pointwise op: the decorated function gives name, signature and docstring."""
 
     def declare(function: Callable[..., Any]) -> PointwiseOp:
-        op = PointwiseOp(function, body, partials, dtype)
+        op = PointwiseOp(function, body, partials, dtype, node_name)
         register(op)
         return op
 

@@ -47,8 +47,10 @@ class StructuredOp(Op):
         linear: bool,
         has_out: bool = True,
         fresh: bool = False,
+        node_name: str = "",
     ) -> None:
         super().__init__(function)
+        self.node_name = node_name or self.node_name
         self.fresh = fresh
         self.kernel = kernel
         self.linear = linear
@@ -60,6 +62,7 @@ class StructuredOp(Op):
                 if p.name in self.attributes
             ]
         )
+        self.tell_name: Callable[[Any], str] | None = None
         self._plan: Callable[..., Plan] | None = None
         self._vjps: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
         self._jvp: Callable[..., Any] | None = None
@@ -89,6 +92,11 @@ class StructuredOp(Op):
     def jvp(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Register the tangent of the result."""
         self._jvp, self._jvp_needs = function, tuple(inspect.signature(function).parameters)
+        return function
+
+    def names_node(self, function: Callable[[Any], str]) -> Callable[[Any], str]:
+        """Register what `grad_fn` shows of a Node, where that differs from call to call."""
+        self.tell_name = function
         return function
 
     @property
@@ -286,7 +294,12 @@ _ANY_NUMBER = re.compile(r"(bool|float|str|DType)( \| None)?")
 
 
 def structured(
-    kernel: str, *, linear: bool = False, has_out: bool = True, fresh: bool = False
+    kernel: str,
+    *,
+    linear: bool = False,
+    has_out: bool = True,
+    fresh: bool = False,
+    node_name: str = "",
 ) -> Callable[[Callable[..., Any]], StructuredOp]:
     """Declare a structured op: the decorated function gives name, signature and docstring.
 
@@ -295,7 +308,7 @@ def structured(
     """
 
     def declare(function: Callable[..., Any]) -> StructuredOp:
-        op = StructuredOp(function, kernel, linear, has_out, fresh)
+        op = StructuredOp(function, kernel, linear, has_out, fresh, node_name)
         register(op)
         return op
 

@@ -29,6 +29,8 @@ class Recordable(Protocol):
     tensors: tuple[str, ...]
     attributes: tuple[str, ...]
     fresh: bool
+    node_name: str
+    tell_name: Callable[[Any], str] | None
 
     @property
     def vjps(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
@@ -41,6 +43,11 @@ class StructuredNode(Node):
     __slots__ = ("way",)
     op: Recordable
     way: Way | None  # None once released
+
+    def name(self) -> str:
+        """Return the name that `grad_fn` shows."""
+        tell = self.op.tell_name
+        return self.op.node_name if tell is None else tell(self)
 
     def save(self, way: Way, *operands_out_others: Any) -> None:
         """Keep what the vjps of the inputs with an edge ask for."""
@@ -78,7 +85,7 @@ def _on(tensor: Tensor, layout: Any) -> Any:
 
 def node_class(op: Recordable) -> type[StructuredNode]:
     """Return the Node class of op."""
-    name = f"{op.name.title().replace('_', '')}Backward0"
+    name = op.node_name
     writer = NodeWriter(op)
     slots = (*writer.saved, *(f"{one}_version" for one in writer.saved), *writer.results)
     source = (

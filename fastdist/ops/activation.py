@@ -26,6 +26,7 @@ def sigmoid(input: Tensor) -> Tensor:
         "z = exp(-abs(input)); q = z / (T(1) + z); g * where(input < T(0), T(1) - q, q)",
     ],
     dtype="floating",
+    node_name="LogSigmoidBackward0",
 )
 def logsigmoid(input: Tensor) -> Tensor:
     """Return log(sigmoid(input)) without underflow."""
@@ -35,6 +36,7 @@ def logsigmoid(input: Tensor) -> Tensor:
     "log(input / (T(1) - input))",
     ["where(abs(input - T(0.5)) <= T(0.5), g / (input * (T(1) - input)), T(nan))"],
     dtype="floating",
+    node_name="LogitBackward0",
 )
 def log_odds(input: Tensor) -> Tensor:
     """Return log(input / (1 - input))."""
@@ -121,6 +123,7 @@ _CDF = "p = T(0.5) * (T(1) + erf(input * T(0.7071067811865476))); "
     "input * (T(0.5) * (T(1) + erf(input * T(0.7071067811865476))))",
     [_CDF + "p + input * (T(0.3989422804014327) * exp(T(-0.5) * (input * input)))"],
     dtype="number",
+    node_name="GeluBackward0",
 )
 def gelu_exact(input: Tensor) -> Tensor:
     """Return input times the probability that a normal number lies below it."""
@@ -136,6 +139,7 @@ _TANH = "t = tanh(T(0.7978845608028654) * (input + T(0.044715) * (input * input 
         " * (T(0.7978845608028654) * (T(1) + T(0.134145) * (input * input))))"
     ],
     dtype="number",
+    node_name="GeluBackward0",
 )
 def gelu_tanh(input: Tensor) -> Tensor:
     """Return gelu with the normal distribution approximated by tanh."""

@@ -18,6 +18,19 @@ def basic_index(input: Tensor, index: Any) -> Tensor:
     """
 
 
+@basic_index.names_node
+def _(node: Any) -> str:
+    """Return the name of the last of the steps that PyTorch makes of an index."""
+    for one in reversed(node.way.attributes[0]):
+        if isinstance(one, int):
+            return "SelectBackward0"
+        if one is None:
+            return "UnsqueezeBackward0"
+        if isinstance(one, slice) and one != slice(None):
+            return "SliceBackward0"
+    return "AliasBackward0"
+
+
 @basic_index.array
 def _(backend: Any, array: Any, index: Any) -> Any:
     # With an Ellipsis NumPy gives a 0-d view, never a scalar.

@@ -23,7 +23,7 @@ def clone(input: Tensor) -> Tensor:
     """Return a copy that gradients flow through; it walks memory as input does."""
 
 
-@structured("copying.cast", linear=True, has_out=False)
+@structured("copying.cast", linear=True, has_out=False, node_name="CloneBackward0")
 def packed(input: Tensor) -> Tensor:
     """Return a copy in C order."""
 
@@ -43,7 +43,7 @@ def _(g: Tensor) -> Tensor:
 clone.keeps_order = True
 
 
-@structured("copying.cast", linear=True, has_out=False)
+@structured("copying.cast", linear=True, has_out=False, node_name="ToCopyBackward0")
 def cast(input: Tensor, dtype: DType) -> Tensor:
     """Return a copy in another dtype, converted as C does."""
 
@@ -61,7 +61,7 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
     return to(g, input_layout.dtype)
 
 
-@structured("copying.place", linear=True, has_out=False)
+@structured("copying.place", linear=True, has_out=False, node_name="ConstantPadNdBackward0")
 def place(input: Tensor, shape: Shape, index: Any) -> Tensor:
     """Return zeros of shape with input at index: the adjoint of basic indexing."""
 

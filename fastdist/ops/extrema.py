@@ -58,17 +58,28 @@ def fmin(input: Tensor, other: Tensor) -> Tensor:
     "minimum(maximum(input, lower), upper)",
     ["where(logical_and(input >= lower, input <= upper), g, T(0))"],
     dtype="number",
+    node_name="ClampBackward1",
 )
 def clamp_between(input: Tensor, lower: float, upper: float) -> Tensor:
     """Return input, but no less than lower and no more than upper."""
 
 
-@pointwise("maximum(input, lower)", ["where(input >= lower, g, T(0))"], dtype="number")
+@pointwise(
+    "maximum(input, lower)",
+    ["where(input >= lower, g, T(0))"],
+    dtype="number",
+    node_name="ClampBackward1",
+)
 def clamp_above(input: Tensor, lower: float) -> Tensor:
     """Return input, but no less than lower."""
 
 
-@pointwise("minimum(input, upper)", ["where(input <= upper, g, T(0))"], dtype="number")
+@pointwise(
+    "minimum(input, upper)",
+    ["where(input <= upper, g, T(0))"],
+    dtype="number",
+    node_name="ClampBackward1",
+)
 def clamp_below(input: Tensor, upper: float) -> Tensor:
     """Return input, but no more than upper."""
 
@@ -100,6 +111,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     "infinity = where(input > T(0), posinf, neginf); "
     "where(isnan(input), nan_value, where(isinf(input), infinity, input))",
     ["where(isfinite(input), g, T(0))"],
+    node_name="NanToNumBackward0",
 )
 def replace_nonfinite(input: Tensor, nan_value: float, posinf: float, neginf: float) -> Tensor:
     """Return input with other numbers in the place of NaN and the infinities."""

@@ -90,12 +90,12 @@ def _placed(op: StructuredOp) -> None:
         return found if keepdim or not input_t.layout.shape else found.squeeze(dim)
 
 
-@structured("reduce.max_along", has_out=False)
+@structured("reduce.max_along", has_out=False, node_name="MaxBackward0")
 def max_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
     """Return the largest along dim and where it is first."""
 
 
-@structured("reduce.min_along", has_out=False)
+@structured("reduce.min_along", has_out=False, node_name="MinBackward0")
 def min_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
     """Return the smallest along dim and where it is first."""
 
@@ -125,12 +125,12 @@ def _of_all(op: StructuredOp) -> None:
         return (input_t * share(input, out)).sum()
 
 
-@structured("reduce.amax", fresh=True)
+@structured("reduce.amax", fresh=True, node_name="MaxBackward1")
 def max_of_all(input: Tensor) -> Tensor:
     """Return the largest element; all that tie share the gradient."""
 
 
-@structured("reduce.amin", fresh=True)
+@structured("reduce.amin", fresh=True, node_name="MinBackward1")
 def min_of_all(input: Tensor) -> Tensor:
     """Return the smallest element; all that tie share the gradient."""
 

@@ -168,7 +168,7 @@ def _vector(name: str, index: Tensor) -> Any:
     return index if index.layout.shape else index.reshape(1)
 
 
-@structured("indexing.select", linear=True, fresh=True)
+@structured("indexing.select", linear=True, fresh=True, node_name="IndexSelectBackward0")
 def select_slices(input: Tensor, index: Tensor, dim: int) -> Tensor:
     """Return the slices of input at index along dim."""
 

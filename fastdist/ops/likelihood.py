@@ -29,7 +29,7 @@ def reduction_code(reduction: str) -> int:
     return REDUCTIONS[reduction]
 
 
-@structured("loss.nll", has_out=False, fresh=True)
+@structured("loss.nll", has_out=False, fresh=True, node_name="NllLossBackward0")
 def nll_kernel(
     input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: int
 ) -> Tensor:
@@ -139,7 +139,7 @@ def nll_loss(
     return nll_kernel.public(input, target, weight, ignore_index, code)[0]  # type: ignore[no-any-return]
 
 
-@structured("cross_entropy.rows", has_out=False, fresh=True)
+@structured("cross_entropy.rows", has_out=False, fresh=True, node_name="NllLossBackward0")
 def cross_entropy_rows(input: Tensor, target: Tensor, reduction: int) -> Tensor:
     """Return the cross entropy of rows of logits with classes, exp(logits) up to a factor for each
     row, and the sums of these.

@@ -24,6 +24,7 @@ def reduced(losses: Any, reduction: str) -> Tensor:
     "d = input - target; d * d",
     ["g * (T(2) * (input - target))", "g * (T(2) * (target - input))"],
     dtype="number",
+    node_name="MseLossBackward0",
 )
 def squared_difference(input: Tensor, target: Tensor) -> Tensor:
     """Return (input - target)**2."""
@@ -45,6 +46,7 @@ def absolute_difference(input: Tensor, target: Tensor) -> Tensor:
         "d = target - input; g * where(abs(d) >= beta, sign(d), d / beta)",
     ],
     dtype="number",
+    node_name="SmoothL1LossBackward0",
 )
 def smooth_difference(input: Tensor, target: Tensor, beta: float) -> Tensor:
     """Return a parabola within beta of target, and |input - target| - beta / 2 beyond."""
@@ -57,6 +59,7 @@ def smooth_difference(input: Tensor, target: Tensor, beta: float) -> Tensor:
         "d = target - input; g * where(abs(d) >= delta, delta * sign(d), d)",
     ],
     dtype="number",
+    node_name="HuberLossBackward0",
 )
 def huber_difference(input: Tensor, target: Tensor, delta: float) -> Tensor:
     """Return a parabola within delta of target, and a line of slope delta beyond."""
@@ -66,6 +69,7 @@ def huber_difference(input: Tensor, target: Tensor, delta: float) -> Tensor:
     "(T(1) - target) * input + log1p(exp(-abs(input))) + maximum(-input, T(0))",
     ["sigmoid(input) - target", "-input"],
     dtype="number",
+    node_name="BinaryCrossEntropyWithLogitsBackward0",
 )
 def logit_entropy(input: Tensor, target: Tensor) -> Tensor:
     """Return the binary cross entropy of the logit input."""
@@ -78,6 +82,7 @@ def logit_entropy(input: Tensor, target: Tensor) -> Tensor:
         "log1p(-input) - log(input)",
     ],
     dtype="number",
+    node_name="BinaryCrossEntropyBackward0",
 )
 def binary_entropy(input: Tensor, target: Tensor) -> Tensor:
     """Return the binary cross entropy of the probability input, its logarithms cut off at -100."""

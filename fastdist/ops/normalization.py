@@ -13,7 +13,9 @@ from ..tensor.layout import count_elements
 from ..tensor.tensor import Tensor
 
 
-@structured("normalization.layer_norm", has_out=False, fresh=True)
+@structured(
+    "normalization.layer_norm", has_out=False, fresh=True, node_name="NativeLayerNormBackward0"
+)
 def layer_norm_rows(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:

@@ -41,7 +41,7 @@ def var(
     return OPS["variance"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
 
 
-@structured("reduce.std", fresh=True)
+@structured("reduce.std", fresh=True, node_name="StdBackward0")
 def deviation(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     """Return the square root of the variance over dim."""
 
@@ -91,7 +91,7 @@ def std(
     return OPS["deviation"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
 
 
-@structured("reduce.norm", fresh=True)
+@structured("reduce.norm", fresh=True, node_name="LinalgVectorNormBackward0")
 def vector_norm(
     input: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:

@@ -149,7 +149,7 @@ def baddbmm(
     return given_out("baddbmm", out, total, (input, batch1, batch2))
 
 
-@structured("product.linear", has_out=False, fresh=True)
+@structured("product.linear", has_out=False, fresh=True, node_name="AddmmBackward0")
 def linear_kernel(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return input @ weight.T + bias of a matrix input."""
 

@@ -200,7 +200,7 @@ def require_floating(name: str, input: Tensor) -> DType:
     return dtype
 
 
-@structured("reduce.var", fresh=True)
+@structured("reduce.var", fresh=True, node_name="VarBackward0")
 def variance(input: Tensor, dim: Dims, correction: float, keepdim: bool) -> Tensor:
     """Return squared deviations from the mean over dim, divided by their number - correction."""
 

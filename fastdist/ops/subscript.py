@@ -75,7 +75,7 @@ def _indexed_shape(arrays: tuple[Any, ...], shape: Shape) -> Shape:
     return (*rest[:lead], *met, *rest[lead:])
 
 
-@structured("indexing.take", linear=True, has_out=False, fresh=True)
+@structured("indexing.take", linear=True, has_out=False, fresh=True, node_name="IndexBackward0")
 def take_places(input: Tensor, places: Places) -> Tensor:
     """Return a copy of input's elements at places."""
 

@@ -11,6 +11,8 @@ import pytest
 
 import fastdist as fd
 
+F = fd.nn.functional
+
 x = fd.tensor([[3.0, 1.0, 2.0], [6.0, 5.0, 4.0]])
 
 
@@ -153,3 +155,34 @@ def test_the_random_stream_can_be_put_back() -> None:
     first = fd.rand(3)
     fd.set_rng_state(state)
     assert fd.rand(3).tolist() == first.tolist()
+
+
+NODES: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda x: x[0], "SelectBackward0"),
+    (lambda x: x[0:1], "SliceBackward0"),
+    (lambda x: x[:, 1], "SelectBackward0"),
+    (lambda x: x[None], "UnsqueezeBackward0"),
+    (lambda x: x[...], "AliasBackward0"),
+    (lambda x: x.select(0, 0), "SelectBackward0"),
+    (lambda x: x.narrow(0, 0, 1), "SliceBackward0"),
+    (lambda x: x[:, fd.tensor([0])], "IndexBackward0"),
+    (lambda x: x.index_select(0, fd.tensor([0])), "IndexSelectBackward0"),
+    (lambda x: x.max(), "MaxBackward1"),
+    (lambda x: x.max(0)[0], "MaxBackward0"),
+    (lambda x: x.std(), "StdBackward0"),
+    (lambda x: x.double(), "ToCopyBackward0"),
+    (lambda x: x.t().contiguous(), "CloneBackward0"),
+    (lambda x: x.clamp(0, 1), "ClampBackward1"),
+    (F.gelu, "GeluBackward0"),
+    (lambda x: F.linear(x, x, x[0]), "AddmmBackward0"),
+    (lambda x: F.cross_entropy(x, fd.tensor([0, 1])), "NllLossBackward0"),
+    (lambda x: F.mse_loss(x, x.detach(), reduction="none"), "MseLossBackward0"),
+]
+
+
+@pytest.mark.parametrize(("make", "name"), NODES)
+def test_grad_fn_shows_pytorch_s_names(make: Callable[[Any], Any], name: str) -> None:
+    for _ in range(2):
+        result = make(fd.ones(2, 2, requires_grad=True))
+        assert result.grad_fn.name() == name
+        assert f"grad_fn=<{name}>" in repr(result)
