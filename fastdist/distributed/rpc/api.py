@@ -82,6 +82,10 @@ def get_worker_info(worker_name: To | None = None) -> WorkerInfo:
 def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> None:
     """Leave the group; if graceful, after all workers have come here and no call is under way.
 
+    A worker that was lost is not waited for: whoever called it has got a WorkerLostError. That this
+    worker shuts down without it is no error, but logged as a warning with its name and how it was
+    lost, since a worker that only serves hears of it nowhere else.
+
     Units   timeout in seconds, for all of the waiting; 0, the default, waits for the others to come
             here as long as they live, and 15 s for what is under way then
     Raises  ShutdownIncomplete naming who did not come; RPC is shut down all the same

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-import secrets
+import os
 import struct
 import threading
 import time
@@ -134,7 +134,7 @@ class ArenaOffers:
             lender.refuse("the agent shuts down")
 
     def _offer(self, lender: Lender, record: Record) -> None:
-        proof, offer_id = secrets.token_bytes(_PROOF_BYTES), next(_offer_ids)
+        proof, offer_id = os.urandom(_PROOF_BYTES), next(_offer_ids)
         try:
             arena = self._get_or_create_arena()
             block = arena.lend(proof, lender, offer_id)
@@ -187,14 +187,27 @@ class ArenaOffers:
             raise ArenaError("it has other process ids")
         if not (isinstance(arena_id, int) and isinstance(fd, int) and isinstance(size, int)):
             raise ArenaError(f"this is no offer: {words!r}")
-        assert isinstance(block, bytes)
+        if not isinstance(block, bytes):
+            raise ArenaError(f"this is no offer: {words!r}")
+        self._require_new(record, arena_id)
         arena = arena_borrower.open_borrowed(record.pid, fd, size, arena_id)
         with self._lock:
             if self._is_closed:
                 arena_borrower.close_borrowed(arena_id)
             else:
+                found = self._borrowed.get(record.rank)
                 self._borrowed[record.rank] = (arena_id, arena)
+                if found is not None and found[0] != arena_id:
+                    # A process has one arena: this is what its earlier life offered.
+                    arena_borrower.close_borrowed(found[0])
         return bytes(arena.take(block, _PROOF_BYTES))
+
+    def _require_new(self, record: Record, arena_id: int) -> None:
+        """Let nobody offer memory under the name of another's."""
+        with self._lock:
+            for rank, (known, _) in self._borrowed.items():
+                if known == arena_id and rank != record.rank:
+                    raise ArenaError(f"arena {arena_id:#x} is another worker's")
 
     def _get_or_create_arena(self) -> Arena:
         with self._lock:

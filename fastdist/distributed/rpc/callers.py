@@ -59,10 +59,11 @@ class Callers:
             lane.route = route
             self.by_route[route] = lane
 
-    def forget(self, rank: int) -> None:
-        """Take no more requests from a worker."""
+    def forget(self, rank: int, incarnation: int) -> None:
+        """Take no more requests from a worker; from who has its rank now, all the same."""
+        life = rank, incarnation
         with self._lock:
-            for route in [route for route, lane in self.by_route.items() if lane.rank == rank]:
+            for route in [route for route, lane in self.by_route.items() if lane.life == life]:
                 del self.by_route[route]
-            for key in [key for key in self._by_number if key[0] == rank]:
+            for key in [key for key, lane in self._by_number.items() if lane.life == life]:
                 del self._by_number[key]

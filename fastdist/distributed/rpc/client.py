@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from fastdist.core.errors import FastdistError, MessageError, RpcError, WorkerLostError
+from fastdist.core.errors import MessageError, RpcError, WorkerLostError
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import ThreadPool, hand_on_lead
 from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
@@ -33,6 +32,7 @@ from .outgoing import (
     undo,
 )
 from .progress import Progress
+from .resend import Resend
 from .timeouts import Timeouts
 
 if TYPE_CHECKING:
@@ -49,8 +49,6 @@ _logger = logging.getLogger(__name__)
 _GREET_FIRST: Final = MessageType.GREET_FIRST
 # Callers that block are few: what they hold together is little where each holds little.
 _UNCHARGED_BYTES: Final = 64 << 10
-_RETRY_FIRST_S = 1.0
-_RETRY_FACTOR = 1.5
 
 
 class Client:
@@ -70,14 +68,21 @@ class Client:
         self.timeouts = Timeouts()
         self.progress = Progress("fastdist-rpc-progress", self.timeouts, self._expire)
         self._me = me
-        self._pool = pool
+        self.pool = pool
         self._counts = counts
-        self._peer_of = peer_of
+        self.peer_of = peer_of
         self._device_map_to = device_map_to
         self._numbers = itertools.count()
         # Calls that have a deadline, by id: where an expired id leads to. One entry at a time is
         # put in or taken out.
         self._expiring: dict[int, Call] = {}
+        # Requests that wait to be sent once more. Entries come and go one at a time.
+        self.resends: set[Resend] = set()
+
+    def end_resends(self, error: RpcError) -> None:
+        """Send nothing once more: whoever waits hears that this worker leaves."""
+        for resend in list(self.resends):
+            resend.outcome.try_complete(error=error)
 
     def call(
         self,
@@ -121,7 +126,7 @@ class Client:
 
     def request_with_retries(self, retries: int, *request: Any) -> Future[Any]:
         """Send a request that may run twice; again after a failure that leaves the worker alive."""
-        resend = _Resend(self, request, retries)
+        resend = Resend(self, request, retries)
         resend.send()
         return resend.outcome
 
@@ -176,7 +181,7 @@ class Client:
             refused = Call(peer, envelope, NO_CALL, 0.0, "HELLO")
             try:
                 open_answer(answer, refused)
-            except FastdistError as error:
+            except Exception as error:  # whatever it is that the peer tells us
                 peer.refuse(error)
             return
         if answer.type == _GREET_FIRST:
@@ -186,12 +191,12 @@ class Client:
         if call is None:
             # Late: its caller has been told that it took too long.
             if must_be_read(answer.body, answer.encoding):
-                self._pool.submit_uncounted(drop_answer, answer)
+                self.pool.submit_uncounted(drop_answer, answer)
             return
         assert isinstance(call, Call)
         size = bytes_of(answer, frames)
         plainly = answer.encoding != PICKLE or reads_plainly(answer.body)
-        if plainly or not self._pool.submit_uncounted(_complete, call, answer, size):
+        if plainly or not self.pool.submit_uncounted(_complete, call, answer, size):
             _complete(call, answer, size)
 
     def late_answer_came(self, peer: Peer, frames: list[Buffer]) -> None:
@@ -202,7 +207,7 @@ class Client:
             _logger.warning("%s; it was dropped", error)
             return
         if must_be_read(answer.body, answer.encoding):
-            self._pool.submit_uncounted(drop_answer, answer)
+            self.pool.submit_uncounted(drop_answer, answer)
 
     def _look_at_findings(self, peer: Peer, answer: Message) -> None:
         serial, never_came, gone = read_findings(answer)
@@ -228,7 +233,7 @@ class Client:
         timeout_s: float,
         what: object,
     ) -> Call:
-        peer = self._peer_of(worker_id, kind)
+        peer = self.peer_of(worker_id, kind)
         envelope = Envelope(kind, worker_id, tensors, dict(metadata) if metadata else None)
         message_id = self._me.rank << 48 | next(self._numbers)
         return Call(peer, envelope, message_id, timeout_s, what)
@@ -241,7 +246,7 @@ class Client:
         # Users' callbacks run in the pool. Ours are short, may complete what others wait for, and
         # must not wait behind users' functions: they run where the answer is read.
         is_ours = kind in OURS_ALONE
-        future: Future[Any] = Future(executor=None if is_ours else self._pool)
+        future: Future[Any] = Future(executor=None if is_ours else self.pool)
         call.await_in_future(future, self._finish)
         call.charged_bytes = size if is_user_work else -1
         # Only users' calls wait: answers, gradients and clean-up are what frees the room.
@@ -349,47 +354,3 @@ def _complete(call: Call, answer: Message, size: int) -> None:
         call.end(None, error, size)
     else:
         call.end(value, None, size)
-
-
-class _Resend:
-    """A request that goes again until it succeeds, the worker dies, or its retries are used up."""
-
-    def __init__(self, client: Client, request: tuple[Any, ...], retries: int) -> None:
-        executor = None if request[1] in OURS_ALONE else client._pool
-        self.outcome: Future[Any] = Future(executor=executor)
-        self._client = client
-        self._request = request
-        self._left = retries
-        self._wait_s = _RETRY_FIRST_S
-
-    def send(self) -> None:
-        """Send once more."""
-        try:
-            self._client.request(*self._request).add_done_callback(self._look_at)
-        except Exception as error:
-            self._again_or(error)
-
-    def _look_at(self, done: Future[Any]) -> None:
-        error = done.exception()
-        if error is None:
-            self.outcome.try_complete(done.value())
-        else:
-            self._again_or(error)
-
-    def _again_or(self, error: BaseException) -> None:
-        dead = (
-            isinstance(error, WorkerLostError) and self._client._peer_of(*self._request[:2]).is_dead
-        )
-        if self._left == 0 or dead or not isinstance(error, RpcError):
-            self.outcome.try_complete(error=error)
-            return
-        self._left -= 1
-        when = time.monotonic() + self._wait_s
-        self._wait_s *= _RETRY_FACTOR
-        progress, pool = self._client.progress, self._client._pool
-
-        def resend() -> None:
-            if not pool.submit_uncounted(self.send):
-                self.outcome.try_complete(error=error)
-
-        progress.post(progress.call_at, when, resend)

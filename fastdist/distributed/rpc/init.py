@@ -166,7 +166,14 @@ def make_agent(
             max_connections=options.limits.connections,
         ),
     )
-    agent.start()
+    # Before the first request comes: it may run a function that makes calls itself.
+    agents.set_current_agent(agent)
+    try:
+        agent.start()
+    except BaseException:
+        agents.set_current_agent(None)
+        agent.shutdown()
+        raise
     return agent
 
 

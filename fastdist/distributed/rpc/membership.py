@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import re
-import secrets
 import threading
 import time
 from collections.abc import Iterable
@@ -25,6 +24,8 @@ _NAME: Final = re.compile(r"^[A-Za-z0-9\-_:]*$")
 _MAX_NAME: Final = 128
 _GROUP_KIND: Final = "group_kind"
 _TELL_S: Final = 1.0
+# What no key holds: to expect it of one reads it, and does not wait where a member has just left.
+_ABSENT: Final = b"\0absent"
 
 _logger = logging.getLogger(__name__)
 
@@ -123,7 +124,7 @@ def _holds_texts(texts: dict[str, str]) -> bool:
 
 def new_incarnation() -> int:
     """Return 64 bits that no other life of a worker has: random ones, and the time."""
-    return (int(time.time()) & 0xFFFFFFFF) << 32 | secrets.randbits(32)
+    return (int(time.time()) & 0xFFFFFFFF) << 32 | int.from_bytes(os.urandom(4), "little")
 
 
 def require_name(name: str) -> None:
@@ -192,6 +193,10 @@ class Membership:
             record = self._by_name.get(to) if isinstance(to, str) else self._by_id.get(to)
         return record
 
+    def known(self, rank: int) -> Record | None:
+        """Return the record of a member that has been met, or None; asks nobody."""
+        return self._by_id.get(rank)
+
     def url_of(self, name: str) -> dict[str, str]:
         """Return the addresses of a worker by transport.
 
@@ -242,15 +247,28 @@ class Membership:
         store.set_timeout(_TELL_S)
         return store
 
-    def forget(self, rank: int) -> None:
-        """Drop a member of a dynamic group that has left."""
-        if not self.is_static:
-            with self._members_lock:
-                record = self._by_id.pop(rank, None)
-                if record is not None:
-                    self._by_name.pop(record.name, None)
-                    self._infos.pop(record.name, None)
-                    self._infos.pop(rank, None)
+    def forget(self, rank: int, incarnation: int) -> None:
+        """Drop a member of a dynamic group that has left, but none that took its place."""
+        if self.is_static:
+            return
+        with self._members_lock:
+            record = self._by_id.get(rank)
+            if record is not None and record.incarnation == incarnation:
+                del self._by_id[rank]
+                self._by_name.pop(record.name, None)
+                self._infos.pop(record.name, None)
+                self._infos.pop(rank, None)
+
+    def latest(self, rank: int, incarnation: int) -> Record:
+        """Return a member's record, read anew if it is that of another life.
+
+        Raises  as get
+        """
+        record = self.get(rank)
+        if record.incarnation != incarnation and not self.is_static:
+            self._refresh()
+            record = self.get(rank)
+        return record
 
     def _add(self, record: Record) -> None:
         if record.rank != self.me.rank:
@@ -314,11 +332,8 @@ def read_dynamic_members(store: Store) -> list[Record]:
         return []
     ranks = {int(rank) for rank in store.get("ever_joined").decode().split(",") if rank}
     members = PrefixStore("members", store)
-    return [
-        Record.decode(members.get(str(rank)))
-        for rank in sorted(ranks)
-        if members.check([str(rank)])
-    ]
+    found = [members.compare_set(str(rank), _ABSENT, _ABSENT) for rank in sorted(ranks)]
+    return [Record.decode(record) for record in found if record != _ABSENT]
 
 
 def _wait_until_all_know(store: Store, me: Record) -> None:

@@ -137,6 +137,14 @@ class CallCounts:
             begun = sum(network.num_calls for network in self._network.values())
             return under_way, begun + self._served.num_calls + self.server_active
 
+    def as_text(self) -> dict[str, str]:
+        """Return what is under way, under torch's names."""
+        return {
+            "agent.client_active_calls": str(self.client_active),
+            "agent.server_active_calls": str(self.server_active),
+            "agent.server_active_async_calls": str(self.server_active_async),
+        }
+
     def network_data(self) -> dict[str, AggregatedNetworkData]:
         """Return what went to each peer by name."""
         with self._lock:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 BEAT_S = 5.0
+_MOST_AT_ONCE = 256
 
 _EVENT_OF = {
     monitor.HANDSHAKE_SUCCEEDED: Event.CONNECTED,
@@ -104,6 +105,8 @@ class Peer:
         # Of the last question what became of calls, and the latest call it spoke of.
         self.serial = 0
         self._asked_up_to = -1
+        # Why the peer was lost, for good; empty while it lives, and where it has left.
+        self.why_lost = ""
 
     @property
     def is_dead(self) -> bool:
@@ -129,6 +132,10 @@ class Peer:
     def said_goodbye(self) -> None:
         """Take note that the peer has shut down."""
         self._progress.post(self._step, Event.LEFT)
+
+    def was_replaced(self) -> None:
+        """Take note that another life of the peer has come: this one has ended."""
+        self._progress.post(self._step, Event.PROCESS_ENDED)
 
     def refuse(self, error: Exception) -> None:
         """Take note that the peer will not speak with us."""
@@ -209,15 +216,24 @@ class Peer:
         self._progress.watch(self._pidfd, lambda: self._step(Event.PROCESS_ENDED))
 
     def _read(self) -> None:
-        if not self.is_dead:
-            self._read_all()
+        if not self.is_dead and self._read_some():
+            # Others wait as well: their answers, their deaths, and what is to expire.
+            self._progress.post(self._read)
 
-    def _read_all(self) -> None:
-        while (shared := self._shared) is not None:
-            frames = shared.receive()
+    def _read_some(self) -> bool:
+        """Read what has come; return whether there may be more."""
+        for _ in range(_MOST_AT_ONCE):
+            shared = self._shared
+            frames = None if shared is None else shared.receive()
             if frames is None:
-                return
-            self._on_answer(self, frames)
+                return False
+            try:
+                self._on_answer(self, frames)
+            except Exception:
+                # What one message holds must not keep the next ones from being read: nothing would
+                # tell of them again.
+                _logger.exception("a message of worker %r could not be read", self.info.name)
+        return True
 
     def _read_connection(self) -> None:
         while self._shared is not None:
@@ -281,11 +297,13 @@ class Peer:
 
     def _die(self, action: Die) -> None:
         verb = "has left the group" if action.left else "was lost"
+        self.why_lost = "" if action.left else action.reason
         error = WorkerLostError(
             f"worker {self.info.name!r} (rank {self.info.id}) {verb}: {action.reason}; "
             "calls without an answer may have run there"
         )
-        self._read_all()
+        while self._read_some():
+            pass
         self._unwatch()
         self.pipe.break_off(error)
         self.pipe.close()

@@ -102,7 +102,8 @@ class Progress:
                 self._call(heapq.heappop(self._alarms)[2])
 
     def _run_posted(self) -> None:
-        while self._posted:
+        # No more than was there: what posts itself again must not keep all else waiting.
+        for _ in range(len(self._posted)):
             function, arguments = self._posted.popleft()
             self._call(function, *arguments)
 

@@ -51,6 +51,7 @@ class CallerLane:
         "_max_answers",
         "_running",
         "last_greeting",
+        "life",
         "number",
         "rank",
         "record",
@@ -60,6 +61,7 @@ class CallerLane:
     def __init__(self, record: Record, number: int) -> None:
         self.record = record
         self.rank = record.rank
+        self.life = record.rank, record.incarnation
         self.number = number
         self.route = b""
         self.last_greeting = 0

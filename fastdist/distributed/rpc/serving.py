@@ -109,9 +109,9 @@ class Server:
         """Let take return None soon."""
         self._listener.wake()
 
-    def forget(self, rank: int) -> None:
+    def forget(self, caller: Record) -> None:
         """Take no more requests from a worker that is lost or has left."""
-        self._callers.forget(rank)
+        self._callers.forget(caller.rank, caller.incarnation)
 
     def reply(self, route: bytes, frames: Sequence[Buffer]) -> bool:
         """Send an answer, now or with others of its batch; False if its connection is gone."""

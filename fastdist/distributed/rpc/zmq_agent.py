@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,9 @@ from fastdist.core.errors import RpcNotRunningError, ShutdownIncomplete, StoreEr
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.distributed.pipe.context import Context
-from fastdist.distributed.pipe.credit import Credit
 
 from . import constants, gate
-from .agent import RpcAgent, lost_hooks, tell_silence
+from .agent import RpcAgent
 from .arena_offers import ArenaOffers
 from .client import Client
 from .handlers import Reply
@@ -30,8 +28,9 @@ from .membership import (
 from .message_types import MessageType, call_type_of
 from .metrics import CallCounts, NetworkSourceInfo, TimeSeriesMetricsTracker
 from .peer import Peer
+from .peers import Peers
 from .rref_context import RRefContext
-from .serving import Server, stale_error
+from .serving import Server
 from .shutdown_barrier import ShutdownBarrier
 
 if TYPE_CHECKING:
@@ -78,11 +77,6 @@ class ZmqAgent(RpcAgent):
         self.counts = CallCounts()
         self.gil_waits = TimeSeriesMetricsTracker()
         self._rpc_timeout_s = options.rpc_timeout
-        # Guards the four below it. Peers are looked up without it: entries only appear.
-        self._peers_lock = threading.Lock()
-        self._peers: dict[int, Peer] = {}
-        self._lost_callbacks: list[Callable[[WorkerInfo], None]] = []
-        self._is_running = False
         self._switch_interval_before: float | None = None
         options.limits.set_for_sockets()
         self._context = Context(
@@ -102,11 +96,13 @@ class ZmqAgent(RpcAgent):
         except BaseException:
             self._listener.close()
             raise
-        server = Server(self._listener, self.me, self.counts, self._admit, self._peer_left)
+        peers = Peers(self.members, self._context)
+        self.peers, self._peers = peers, peers.by_id
+        server = Server(self._listener, self.me, self.counts, peers.admit, peers.has_left)
         self._server = server
         self.pool = ThreadPool("fastdist-rpc-pool", options.num_worker_threads, server)
         self.client = self.client_class(
-            self.me, self.pool, self.counts, self.peer, self.device_map_to
+            self.me, self.pool, self.counts, peers.peer, self.device_map_to
         )
         progress = self.client.progress
         self.rrefs = RRefContext(self)
@@ -114,6 +110,7 @@ class ZmqAgent(RpcAgent):
         self._is_leaving = False
         self._arenas = ArenaOffers(self, self.members, self._peers, progress, self._context)
         server.lender_of = self._arenas.lender_of
+        peers.attend(self.client, self.pool, server, self._arenas)
 
     def start(self) -> None:
         """Start to serve."""
@@ -123,7 +120,7 @@ class ZmqAgent(RpcAgent):
             # of 5 ms a call into this worker would wait for that twice.
             self._switch_interval_before = sys.getswitchinterval()
             sys.setswitchinterval(self.options.switch_interval)
-        self._is_running = True
+        self.peers.is_open = True
         self._barrier.register()
         self._arenas.register()
         self.client.progress.start()
@@ -166,34 +163,7 @@ class ZmqAgent(RpcAgent):
 
         Raises  RpcNotRunningError after shutdown; RpcError for an unknown id
         """
-        peer = self._peers.get(worker_id)
-        if peer is not None and self._is_running:
-            return peer
-        record = self.members.get(worker_id)
-        with self._peers_lock:
-            if not self._is_running:
-                raise RpcNotRunningError(
-                    f"Node {self.me.rank} tried to send() a message of type {kind.name} but RPC is "
-                    f"no longer running on this node. It was for worker {record.name!r}"
-                )
-            peer = self._peers.get(worker_id)
-            if peer is not None and peer.record.incarnation == record.incarnation:
-                return peer
-            peer = Peer(
-                record,
-                self.me,
-                self._context,
-                self.client.progress,
-                Credit(self.me.limits.outstanding_bytes, self.me.limits.outstanding_calls),
-                self.client.answer_came,
-                self.client.late_answer_came,
-                self._peer_lost,
-                lambda peer, why: tell_silence(self.pool, peer.info, why),
-            )
-            peer.lender = self._arenas.lender_to(record)
-            self._peers[worker_id] = peer
-        peer.open()
-        return peer
+        return self.peers.peer(worker_id, kind)
 
     def is_dead(self, worker_id: int) -> bool:
         """Return whether a worker was lost or has left."""
@@ -202,8 +172,7 @@ class ZmqAgent(RpcAgent):
 
     def add_lost_callback(self, callback: Callable[[WorkerInfo], None]) -> None:
         """Call callback(worker), on a pool thread, for each worker that is lost or leaves."""
-        with self._peers_lock:
-            self._lost_callbacks.append(callback)
+        self.peers.add_lost_callback(callback)
 
     def call(
         self,
@@ -288,15 +257,27 @@ class ZmqAgent(RpcAgent):
 
     def join(self, timeout_s: float) -> None:
         """Wait until no call is under way anywhere in the group; in a dynamic one, here."""
-        if self.members.is_static:
-            if not self._is_leaving:
-                self._is_leaving = True
-                self.members.tell_shutdown()
-            self._barrier.wait(timeout_s)
-        elif not self.counts.wait_until_idle(timeout_s or constants.SHUTDOWN_TIMEOUT_S):
-            raise ShutdownIncomplete(
-                f"worker {self.me.name!r} has calls under way after {timeout_s:g} s: "
-                f"{self.get_metrics()}"
+        is_first, self._is_leaving = not self._is_leaving, True
+        try:
+            if self.members.is_static:
+                if is_first:
+                    self.members.tell_shutdown()
+                self._barrier.wait(timeout_s)
+            elif not self.counts.wait_until_idle(timeout_s or constants.SHUTDOWN_TIMEOUT_S):
+                raise ShutdownIncomplete(
+                    f"worker {self.me.name!r} has calls under way after {timeout_s:g} s: "
+                    f"{self.get_metrics()}"
+                )
+        finally:
+            # Once the first join is over others may be gone before they have said goodbye.
+            if is_first:
+                self._tell_who_was_lost()
+
+    def _tell_who_was_lost(self) -> None:
+        for lost in self.peers.lost():
+            _logger.warning(
+                "worker %r shuts down without worker %s; what that was to do may not be done",
+                *(self.me.name, lost),
             )
 
     def prepare_to_leave(self, deadline: float) -> None:
@@ -311,11 +292,9 @@ class ZmqAgent(RpcAgent):
 
     def shutdown(self) -> None:
         """End all threads and close all sockets of this agent. A second time does nothing."""
-        with self._peers_lock:
-            if not self._is_running:
-                return
-            self._is_running = False
-            peers = list(self._peers.values())
+        if not self.peers.close():
+            return
+        peers = list(self._peers.values())
         error = RpcNotRunningError(
             f"Node {self.me.rank} has shut down RPC; calls without an answer may have run"
         )
@@ -328,6 +307,7 @@ class ZmqAgent(RpcAgent):
         for peer in peers:
             progress.post(lambda peer=peer: peer.close(error, linger_s=_LINGER_S))
         progress.stop()
+        self.client.end_resends(error)
         for name in self.pool.stop(self.drain_s):
             _logger.warning("thread %s still runs a user's function; RPC ends without it", name)
         self._listener.close(_LINGER_S)
@@ -338,17 +318,13 @@ class ZmqAgent(RpcAgent):
 
     def get_metrics(self) -> dict[str, str]:
         """Return what the agent counts, as text."""
-        counts = self.counts
         metrics = {
             "agent.thread_pool_size": str(self.pool.num_threads()),
             "agent.num_idle_threads": str(self.pool.num_idle()),
-            "agent.client_active_calls": str(counts.client_active),
-            "agent.server_active_calls": str(counts.server_active),
-            "agent.server_active_async_calls": str(counts.server_active_async),
+            **self.counts.as_text(),
         }
-        if self._server.gil_waits is not None:
-            average = self._server.gil_waits.compute_average()
-            metrics["agent.gil_average_wait_time_us"] = str(average)
+        if (waits := self._server.gil_waits) is not None:
+            metrics["agent.gil_average_wait_time_us"] = str(waits.compute_average())
         return metrics
 
     def get_debug_info(self) -> dict[str, str]:
@@ -367,33 +343,3 @@ class ZmqAgent(RpcAgent):
 
     def _timeout(self, timeout_s: float) -> float:
         return self._rpc_timeout_s if timeout_s == constants.UNSET_RPC_TIMEOUT else timeout_s
-
-    def _admit(self, rank: int, incarnation: int, meant_for: str) -> Record:
-        record = self.members.get(rank)
-        if record.incarnation != incarnation or meant_for != f"{self.me.incarnation:x}":
-            raise stale_error(record.name, rank)
-        peer = self._peers.get(rank)
-        if peer is not None and peer.is_dead:
-            raise stale_error(record.name, rank)
-        if peer is None:
-            # Who calls us holds things here: we want to know when it dies.
-            self.client.progress.post(self._watch_caller, rank)
-        return record
-
-    def _watch_caller(self, rank: int) -> None:
-        if self._is_running:
-            self.peer(rank)
-
-    def _peer_left(self, rank: int, incarnation: int) -> None:
-        peer = self._peers.get(rank)
-        if peer is not None and peer.record.incarnation == incarnation:
-            peer.said_goodbye()
-
-    def _peer_lost(self, peer: Peer) -> None:
-        self._server.forget(peer.info.id)
-        self.members.forget(peer.info.id)
-        self.pool.submit_uncounted(self._arenas.peer_lost, peer)
-        with self._peers_lock:
-            callbacks = [*lost_hooks, *self._lost_callbacks]
-        for callback in callbacks:
-            self.pool.submit_uncounted(callback, peer.info)

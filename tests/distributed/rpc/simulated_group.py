@@ -21,6 +21,8 @@ from fastdist.distributed.rpc import (
     lane_call,
     outgoing,
     peer,
+    peers,
+    resend,
     zmq_agent,
 )
 from fastdist.distributed.rpc.membership import Membership, Record
@@ -31,7 +33,7 @@ from fastdist.distributed.sockets import NoSecurity
 from tests.distributed.rpc.simulated_network import Network, SimBell, SimContext
 from tests.distributed.rpc.simulated_world import Clock, Process, World
 
-_TIMED = (client, credit, incoming, lane_call, outgoing, peer, shared_lane)
+_TIMED = (credit, incoming, lane_call, outgoing, peer, resend, shared_lane)
 
 
 class SimProgress:
@@ -184,6 +186,7 @@ class Group:
         self.records = [self._record_of(worker) for worker in self.workers]
         for worker in self.workers:
             worker.agent.members = Membership(None, worker.agent.me, self.records)  # type: ignore[arg-type]
+            worker.agent.peers._members = worker.agent.members
 
     def restart(self, rank: int) -> None:
         """Let a rank begin a new life at its old address, which the others do not know of."""
@@ -191,6 +194,7 @@ class Group:
         records = [*self.records]
         records[rank] = self._record_of(worker)
         worker.agent.members = Membership(None, worker.agent.me, records)  # type: ignore[arg-type]
+        worker.agent.peers._members = worker.agent.members
         self.workers.append(worker)
 
     def tell_that_process_ended(self, rank: int) -> None:
@@ -228,10 +232,11 @@ def simulated_machine() -> Iterator[None]:
         patch.setattr(zmq_agent, "ThreadPool", SimPool)
         patch.setattr(zmq_agent, "join_static", _join)
         patch.setattr(client, "Progress", SimProgress)
-        patch.setattr(client, "Future", SimFuture)
+        for module in (client, resend):
+            patch.setattr(module, "Future", SimFuture)
         patch.setattr(pipe, "Doorbell", SimBell)
         # The agent alone: distributed autograd, if a test before this one loaded it, has no part.
         patch.setattr(interceptors, "_installed", ())
-        patch.setattr(zmq_agent, "lost_hooks", [])
+        patch.setattr(peers, "lost_hooks", [])
         patch.setattr(agent, "silence_hooks", [])
         yield

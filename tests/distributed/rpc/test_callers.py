@@ -13,6 +13,7 @@ from fastdist.distributed.rpc.callers import Callers
 class Record:
     rank = 1
     name = "w1"
+    incarnation = 7
 
 
 RECORD: Any = Record()
@@ -48,7 +49,9 @@ def test_forget_drops_all_of_a_rank_and_drop_routes_what_has_ended() -> None:
     callers.greeted(RECORD, 3, b"own", 2)
     callers.drop_routes(lambda route: route == b"own")
     assert list(callers.by_route) == [b"own"]
-    callers.forget(1)
+    callers.forget(1, 6)
+    assert callers.by_route
+    callers.forget(1, 7)
     assert not callers.by_route
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import logging
 import os
 import signal
 import socket
@@ -297,3 +298,27 @@ def test_a_worker_of_an_earlier_life_is_refused(group: Group) -> None:
     group[1].run(wait_for_rubbish)
     assert group[0].run(ping, "w1") == "w1"
     group.run_all(leave)
+
+
+def leave_and_listen() -> list[str]:
+    records = logging.getLogger("fastdist.distributed.rpc.zmq_agent")
+    lines: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    records.addHandler(handler)
+    rpc.shutdown()
+    return lines
+
+
+def test_a_shutdown_without_a_worker_that_was_lost_says_so(group: Group) -> None:
+    group.run_all(init)
+    group[0].run(begin_waiting)
+    group[1].kill()
+    group[0].run(end_waiting)
+    group[2].start(leave_and_listen)
+    (line,) = group[0].run(leave_and_listen)
+    assert line.startswith(
+        "worker 'w0' shuts down without worker 'w1' (rank 1): its process has ended"
+    )
+    # It never had to do with it.
+    assert group[2].result() == []

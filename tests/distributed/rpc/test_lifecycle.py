@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fastdist.core import thread_pool
 from fastdist.core.errors import RpcError, RpcNotRunningError, ShutdownIncomplete
 from fastdist.distributed import rpc
 from tests.distributed.workers import run_group
@@ -256,6 +257,58 @@ def set_may_leave() -> None:
 @pytest.mark.seed("T18", "T31")
 def test_workers_without_a_world_size_find_each_other() -> None:
     assert run_group(join_dynamically, 3)[0] == ["w0", "w1", "w2"]
+
+
+def call_from_the_first_moment() -> list[str]:
+    """Let a request come while init_rpc has not returned yet."""
+    seen: list[bool] = []
+    start = thread_pool.ThreadPool.start
+
+    def look_and_start(pool: thread_pool.ThreadPool) -> None:
+        seen.append(rpc._is_current_rpc_agent_set())
+        start(pool)
+
+    thread_pool.ThreadPool.start = look_and_start  # type: ignore[method-assign]
+    init()
+    rpc.shutdown()
+    assert seen == [True]
+    return []
+
+
+def test_a_worker_can_make_calls_before_the_first_request_comes() -> None:
+    run_group(call_from_the_first_moment, 1)
+
+
+def join_leave_and_join_again() -> list[str]:
+    """Leave a dynamic group and come back under the same name and rank, while w0 stays."""
+    rank = int(os.environ["RANK"])
+    store = f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}"
+    for life in range(3 if rank else 1):
+        # A group in the store has a number: it is the same one that is entered again.
+        rpc.init._init_counter = 0  # type: ignore[attr-defined]
+        options = rpc.TensorPipeRpcBackendOptions(init_method=store)
+        rpc.init_rpc(f"w{rank}", rank=rank, rpc_backend_options=options)
+        if rank:
+            assert rpc.rpc_sync("w0", call_back, (life,)) == "w1"
+            rpc.shutdown()
+    if rank == 0:
+        assert all_lives.wait(30)
+        rpc.shutdown()
+    return []
+
+
+all_lives = threading.Event()
+
+
+def call_back(life: int) -> str:
+    answer = rpc.rpc_sync("w1", who, timeout=10)
+    if life == 2:
+        all_lives.set()
+    return answer
+
+
+def test_a_worker_can_leave_a_dynamic_group_and_come_back() -> None:
+    run_group(join_leave_and_join_again, 2)
 
 
 # ---- devices ------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fastdist.core.errors import RpcError, WorkerLostError
+from fastdist.core.errors import RpcError, RpcNotRunningError, WorkerLostError
 from fastdist.core.future import Future
 from fastdist.distributed.rpc.client import Client
 from fastdist.distributed.rpc.message_types import MessageType
@@ -24,7 +24,8 @@ class Peers:
         self.ends = list(ends)
         self.waited_s: list[float] = []
         self.is_dead = False
-        self._pool = SimpleNamespace(submit_uncounted=self._run)
+        self.resends: set[Any] = set()
+        self.pool = SimpleNamespace(submit_uncounted=self._run)
         self.progress = SimpleNamespace(post=lambda call_at, *alarm: call_at(*alarm))
         self.progress.call_at = self._call_at
 
@@ -35,7 +36,7 @@ class Peers:
         future.try_complete(*((end, None) if isinstance(end, str) else (None, end)))
         return future
 
-    def _peer_of(self, *request: Any) -> Any:
+    def peer_of(self, *request: Any) -> Any:
         return self
 
     def _run(self, function: Callable[[], None]) -> bool:
@@ -69,3 +70,22 @@ def test_what_cannot_get_better_is_not_tried_again(error: Exception) -> None:
     peers = Peers(error, "never")
     peers.is_dead = True
     assert peers.outcome(20).exception() is error and peers.waited_s == []
+
+
+def test_who_waits_for_a_retry_hears_that_rpc_has_ended_meanwhile() -> None:
+    peers, lost = Peers(WorkerLostError("gone")), RpcNotRunningError("it has ended here")
+
+    def peer_of(*request: Any) -> Any:
+        raise lost
+
+    peers.peer_of = peer_of  # type: ignore[method-assign]
+    assert str(peers.outcome(20).exception()) == "gone"
+
+
+def test_retries_that_wait_when_rpc_ends_are_given_up() -> None:
+    peers, over = Peers(RpcError("again")), RpcNotRunningError("it has ended here")
+    peers.progress.call_at = lambda when, function: None
+    outcome = peers.outcome(20)
+    assert not outcome.done()
+    Client.end_resends(peers, over)  # type: ignore[arg-type]
+    assert outcome.exception() is over

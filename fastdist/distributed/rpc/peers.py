@@ -1,0 +1,148 @@
+"""The other workers of an agent: met when they are needed, admitted when they call, given up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fastdist.core.errors import RpcNotRunningError
+from fastdist.distributed.pipe.context import Context
+from fastdist.distributed.pipe.credit import Credit
+
+from .agent import lost_hooks, tell_silence
+from .membership import Membership, Record, WorkerInfo
+from .message_types import MessageType
+from .peer import Peer
+from .serving import Server, stale_error
+
+if TYPE_CHECKING:
+    from fastdist.core.thread_pool import ThreadPool
+
+    from .arena_offers import ArenaOffers
+    from .client import Client
+
+
+class Peers:
+    """A Peer for each worker that this one speaks with, itself among them.
+
+    Thread  any, after `attend`; `admit` and `has_left` are called by the pool's leader
+    """
+
+    def __init__(self, members: Membership, context: Context) -> None:
+        self._members = members
+        self._me = members.me
+        self._context = context
+        # Guards the three below it. Peers are looked up without it: entries only appear, or are
+        # replaced where another worker has taken the rank.
+        self._lock = threading.Lock()
+        self.by_id: dict[int, Peer] = {}
+        self.is_open = False
+        self._lost_callbacks: list[Callable[[WorkerInfo], None]] = []
+
+    def attend(self, client: Client, pool: ThreadPool, server: Server, arenas: ArenaOffers) -> None:
+        """Say who deals with what peers send, and with their end."""
+        self._client, self._pool, self._server, self._arenas = client, pool, server, arenas
+
+    def close(self) -> bool:
+        """Meet nobody any more; return whether that is new."""
+        with self._lock:
+            was_open, self.is_open = self.is_open, False
+            return was_open
+
+    def add_lost_callback(self, callback: Callable[[WorkerInfo], None]) -> None:
+        """Call callback(worker), on a pool thread, for each worker that is lost or leaves."""
+        with self._lock:
+            self._lost_callbacks.append(callback)
+
+    def peer(self, worker_id: int, kind: MessageType = MessageType.HELLO) -> Peer:
+        """Return a worker to send a message of a kind to, connected now if it was not.
+
+        Raises  RpcNotRunningError after shutdown; RpcError for an unknown id
+        """
+        peer = self.by_id.get(worker_id)
+        if peer is not None and self.is_open and not self._is_replaced(peer):
+            return peer
+        record = self._members.get(worker_id)
+        with self._lock:
+            if not self.is_open:
+                raise RpcNotRunningError(
+                    f"Node {self._me.rank} tried to send() a message of type {kind.name} but RPC "
+                    f"is no longer running on this node. It was for worker {record.name!r}"
+                )
+            peer = self.by_id.get(worker_id)
+            if peer is not None and peer.record.incarnation == record.incarnation:
+                return peer
+            peer = self.by_id[worker_id] = self._make(record)
+        peer.open()
+        return peer
+
+    def lost(self) -> list[str]:
+        """Return the workers that were lost, not those that have left, and how."""
+        return [
+            f"{peer.info.name!r} (rank {peer.info.id}): {peer.why_lost}"
+            for _, peer in sorted(self.by_id.items())
+            if peer.why_lost
+        ]
+
+    def admit(self, rank: int, incarnation: int, meant_for: str) -> Record:
+        """Return the record of a worker that calls.
+
+        Raises  StaleIncarnationError for an earlier life, of the caller or of this worker, and for
+                a worker that was declared lost; RpcError for no member
+        """
+        record = self._members.latest(rank, incarnation)
+        if record.incarnation != incarnation or meant_for != f"{self._me.incarnation:x}":
+            raise stale_error(record.name, rank)
+        peer = self.by_id.get(rank)
+        if peer is not None and peer.record.incarnation != incarnation:
+            peer.was_replaced()
+            peer = None
+        if peer is not None and peer.is_dead:
+            raise stale_error(record.name, rank)
+        if peer is None:
+            # Who calls us holds things here: we want to know when it dies.
+            self._client.progress.post(self._watch, rank)
+        return record
+
+    def has_left(self, rank: int, incarnation: int) -> None:
+        """Take note of a goodbye."""
+        peer = self.by_id.get(rank)
+        if peer is not None and peer.record.incarnation == incarnation:
+            peer.said_goodbye()
+
+    def _make(self, record: Record) -> Peer:
+        limits = self._me.limits
+        peer = Peer(
+            record,
+            self._me,
+            self._context,
+            self._client.progress,
+            Credit(limits.outstanding_bytes, limits.outstanding_calls),
+            self._client.answer_came,
+            self._client.late_answer_came,
+            self._was_lost,
+            lambda peer, why: tell_silence(self._pool, peer.info, why),
+        )
+        peer.lender = self._arenas.lender_to(record)
+        return peer
+
+    def _is_replaced(self, peer: Peer) -> bool:
+        """Return whether another worker has the rank of a dead one now, in a dynamic group."""
+        if self._members.is_static or not peer.is_dead:
+            return False
+        record = self._members.known(peer.info.id)
+        return record is not None and record.incarnation != peer.record.incarnation
+
+    def _watch(self, rank: int) -> None:
+        if self.is_open:
+            self.peer(rank)
+
+    def _was_lost(self, peer: Peer) -> None:
+        self._server.forget(peer.record)
+        self._members.forget(peer.info.id, peer.record.incarnation)
+        self._pool.submit_uncounted(self._arenas.peer_lost, peer)
+        with self._lock:
+            callbacks = [*lost_hooks, *self._lost_callbacks]
+        for callback in callbacks:
+            self._pool.submit_uncounted(callback, peer.info)

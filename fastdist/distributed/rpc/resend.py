@@ -1,0 +1,88 @@
+"""A request that goes again after a failure that leaves the worker alive; it may run twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from fastdist.core.errors import RpcError, RpcNotRunningError, WorkerLostError
+from fastdist.core.future import Future
+
+from .message_types import OURS_ALONE
+
+if TYPE_CHECKING:
+    from fastdist.core.thread_pool import ThreadPool
+
+    from .message_types import MessageType
+    from .peer import Peer
+    from .progress import Progress
+
+_RETRY_FIRST_S: Final = 1.0
+_RETRY_FACTOR: Final = 1.5
+
+
+class Sender(Protocol):
+    """What sends the request each time, and remembers what waits for its next one."""
+
+    pool: ThreadPool
+    progress: Progress
+    peer_of: Callable[[int, MessageType], Peer]
+    resends: set[Resend]
+
+    def request(self, worker_id: int, kind: MessageType) -> Future[Any]:
+        """Send a request and return a Future of what the answer holds."""
+
+
+class Resend:
+    """A request that goes again until it succeeds, the worker dies, or its retries are used up."""
+
+    def __init__(self, client: Sender, request: tuple[Any, ...], retries: int) -> None:
+        executor = None if request[1] in OURS_ALONE else client.pool
+        self.outcome: Future[Any] = Future(executor=executor)
+        self._client = client
+        self._request = request
+        self._left = retries
+        self._wait_s = _RETRY_FIRST_S
+
+    def send(self) -> None:
+        """Send once more."""
+        try:
+            self._client.request(*self._request).add_done_callback(self._look_at)
+        except Exception as error:
+            self._again_or(error)
+
+    def _look_at(self, done: Future[Any]) -> None:
+        error = done.exception()
+        if error is None:
+            self.outcome.try_complete(done.value())
+        else:
+            self._again_or(error)
+
+    def _again_or(self, error: BaseException) -> None:
+        if self._left == 0 or not isinstance(error, RpcError) or self._is_hopeless(error):
+            self.outcome.try_complete(error=error)
+            return
+        self._left -= 1
+        when = time.monotonic() + self._wait_s
+        self._wait_s *= _RETRY_FACTOR
+        progress, pool = self._client.progress, self._client.pool
+
+        def resend() -> None:
+            waiting.discard(self)
+            if not pool.submit_uncounted(self.send):
+                self.outcome.try_complete(error=error)
+
+        waiting = self._client.resends
+        waiting.add(self)
+        progress.post(progress.call_at, when, resend)
+
+    def _is_hopeless(self, error: RpcError) -> bool:
+        if isinstance(error, RpcNotRunningError):
+            return True
+        if not isinstance(error, WorkerLostError):
+            return False
+        try:
+            return self._client.peer_of(*self._request[:2]).is_dead
+        except RpcError:
+            return True  # it is no member any more, or RPC has ended here

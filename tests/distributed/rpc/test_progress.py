@@ -1,0 +1,81 @@
+"""One peer's messages, however many and however wrong, keep nobody else waiting."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fastdist.distributed.rpc.peer import Peer
+from fastdist.distributed.rpc.progress import Progress
+from fastdist.distributed.rpc.timeouts import Timeouts
+
+
+def test_what_posts_itself_does_not_hold_up_what_expires() -> None:
+    expired, is_over, timeouts = threading.Event(), threading.Event(), Timeouts()
+    progress = Progress("progress of the test", timeouts, lambda ids: expired.set())
+
+    def again() -> None:
+        if not is_over.is_set():
+            progress.post(again)
+
+    progress.start()
+    progress.post(again)
+    timeouts.add(1, time.monotonic() + 0.02)
+    progress.wake()
+    came = expired.wait(5)
+    is_over.set()
+    progress.stop()
+    assert came
+
+
+class Flood:
+    """A lane on which messages have come, as many as are asked for."""
+
+    def __init__(self, messages: Iterator[list[bytes]]) -> None:
+        self.messages = messages
+
+    def receive(self) -> list[bytes] | None:
+        return next(self.messages, None)
+
+
+def peer_of(lane: Flood, on_answer: Any, posted: list[Any]) -> Peer:
+    peer: Any = object.__new__(Peer)
+    peer._shared, peer._on_answer = lane, on_answer
+    peer.info = SimpleNamespace(name="w1")
+    peer._state = SimpleNamespace(state=None)
+    peer._progress = SimpleNamespace(post=posted.append)
+    return peer  # type: ignore[no-any-return]
+
+
+def test_a_flood_of_answers_is_read_in_turns() -> None:
+    posted: list[Any] = []
+    read: list[Any] = []
+    lane = Flood([b"%d" % i] for i in iter(lambda: len(read), 1000))
+    peer = peer_of(lane, lambda peer, frames: read.append(frames), posted)
+    peer._read()
+    assert len(read) < 500 and posted == [peer._read]
+    while posted:
+        posted.pop()()
+    assert len(read) == 1000
+
+
+def test_a_message_that_makes_no_sense_does_not_hide_the_next(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    read: list[Any] = []
+
+    def on_answer(peer: Peer, frames: list[bytes]) -> None:
+        if frames == [b"0"]:
+            raise TypeError("nobody foresaw this")
+        read.append(frames)
+
+    with caplog.at_level(logging.ERROR):
+        peer_of(Flood(iter([[b"0"], [b"1"]])), on_answer, [])._read()
+    assert read == [[b"1"]]
+    assert "a message of worker 'w1' could not be read" in caplog.text
