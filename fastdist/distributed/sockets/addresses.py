@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import fcntl
 import os
-import secrets
 import shutil
 import socket as standard_socket
 import stat
@@ -185,7 +184,7 @@ def remove_ipc_directory() -> None:
 def _make_locked_directory(parent: str) -> tuple[str, int]:
     """Make an ipc directory, and return it with the descriptor whose lock says that we live."""
     while True:
-        path = os.path.join(parent, f"ipc-{os.getpid()}-{secrets.token_hex(3)}")
+        path = os.path.join(parent, f"ipc-{os.getpid()}-{os.urandom(3).hex()}")
         os.mkdir(path, 0o700)
         file = os.path.join(path, _LOCK_FILE)
         lock = os.open(file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)

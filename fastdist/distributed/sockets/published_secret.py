@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 from contextlib import suppress
@@ -11,25 +12,36 @@ from fastdist.core.errors import AuthenticationError
 from .addresses import runtime_directory
 from .secret import JobSecret
 
+_FIRST, _LAST = "store-", ".secret"
 
-def publish_secret(host: str, port: int, secret: JobSecret) -> None:
+
+def publish_secret(host: str, port: int, secret: JobSecret) -> int:
     """Leave secret where this user's processes find it by host and port; replaces an older one.
 
+    Return a descriptor for withdraw_secret: its lock says that the owner lives. Secrets of owners
+    that were killed are removed.
+
+    Raises  AuthenticationError if the file cannot be written
     Note    call it after the port is bound: whoever owns the port owns the file
     """
     path = _path(host, port)
     temporary = f"{path}.{os.getpid()}-{secrets.token_hex(3)}"
+    published = -1
     try:
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(file, "wb") as writer:
-            writer.write(secret.hex().encode())
+        _remove_orphans(os.path.dirname(path))
+        published = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(published, fcntl.LOCK_EX)
+        os.write(published, secret.hex().encode())
         os.replace(temporary, path)
     except OSError as error:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
+        if published >= 0:
+            os.close(published)
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
         raise AuthenticationError(
             f"the secret for {host}:{port} cannot be left at {path!r}: {error.strerror}"
         ) from error
+    return published
 
 
 def read_published_secret(host: str, port: int) -> JobSecret | None:
@@ -48,11 +60,50 @@ def read_published_secret(host: str, port: int) -> JobSecret | None:
         raise
 
 
-def withdraw_secret(host: str, port: int, secret: JobSecret) -> None:
-    """Remove the published secret, unless a later owner of the port has replaced it."""
-    if read_published_secret(host, port) == secret:
-        os.unlink(_path(host, port))
+def withdraw_secret(host: str, port: int, published: int) -> None:
+    """Remove what was published, unless a later owner of the port has replaced it."""
+    try:
+        _remove_if_same(_path(host, port), published)
+    finally:
+        os.close(published)
 
 
 def _path(host: str, port: int) -> str:
-    return os.path.join(runtime_directory(), f"store-{host.replace(':', '_')}-{port}.secret")
+    name = f"{_FIRST}{host.replace(':', '_')}-{port}{_LAST}"
+    return os.path.join(runtime_directory(), name)
+
+
+def _remove_orphans(folder: str) -> None:
+    for name in os.listdir(folder):
+        if not (name.startswith(_FIRST) and name.endswith(_LAST)):
+            continue
+        path = os.path.join(folder, name)
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:
+            continue  # no file of ours
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove_if_same(path, file)
+        except BlockingIOError:
+            pass  # its owner lives
+        finally:
+            os.close(file)
+
+
+def _remove_if_same(path: str, file: int) -> None:
+    with suppress(FileNotFoundError):
+        if not _is_same(path, file):
+            return
+        # Another owner may have put its own there since. Whoever finds no secret looks again, so
+        # that one may be away for a moment.
+        taken = f"{path}.{os.getpid()}-{secrets.token_hex(3)}"
+        os.rename(path, taken)
+        if not _is_same(taken, file):
+            with suppress(FileExistsError):
+                os.link(taken, path)
+        os.unlink(taken)
+
+
+def _is_same(path: str, file: int) -> bool:
+    return os.path.samestat(os.stat(path), os.fstat(file))

@@ -70,6 +70,8 @@ class TCPStore(Store):
         # Whose certificate is shown, where there are any.
         self._rank = rank
         self._server: StoreServer | None = None
+        # What our own secret was left in.
+        self._published: int | None = None
         self._bell = Doorbell()
         # Guards the four names below; threads that give a connection back notify it.
         self._connections_lock = threading.Condition()
@@ -155,15 +157,15 @@ class TCPStore(Store):
         atexit.register(self.close)
         if self._source is SecretSource.PUBLISHED and self._secret is not None:
             # Only now: who holds the port is the one whose secret counts.
-            publish_secret(self._address, self.port, self._secret)
+            self._published = publish_secret(self._address, self.port, self._secret)
 
     def _end_service(self) -> None:
         if self._server is None:
             return
         atexit.unregister(self.close)
         try:
-            if self._source is SecretSource.PUBLISHED and self._secret is not None:
-                withdraw_secret(self._address, self.port, self._secret)
+            if self._published is not None:
+                withdraw_secret(self._address, self.port, self._published)
         finally:
             self._server.close()
 

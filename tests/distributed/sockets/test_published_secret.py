@@ -26,15 +26,57 @@ def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(path)
 
 
-def test_a_secret_is_read_until_its_owner_withdraws_it() -> None:
+def files_in(base: Path) -> list[str]:
+    return sorted(path.name for path in (base / "fastdist").iterdir())
+
+
+def test_a_secret_is_read_until_its_owner_withdraws_it(base: Path) -> None:
     secret = JobSecret.generate()
     assert read_published_secret("::1", 4410) is None
-    publish_secret("::1", 4410, secret)
+    published = publish_secret("::1", 4410, secret)
     assert read_published_secret("::1", 4410) == secret
-    withdraw_secret("::1", 4410, JobSecret.generate())
-    assert read_published_secret("::1", 4410) == secret
-    withdraw_secret("::1", 4410, secret)
+    withdraw_secret("::1", 4410, published)
     assert read_published_secret("::1", 4410) is None
+    assert files_in(base) == []
+
+
+def test_an_owner_does_not_withdraw_the_secret_of_the_next_one(base: Path) -> None:
+    former = publish_secret("::1", 4410, JobSecret.generate())
+    secret = JobSecret.generate()
+    published = publish_secret("::1", 4410, secret)
+    withdraw_secret("::1", 4410, former)
+    assert read_published_secret("::1", 4410) == secret
+    withdraw_secret("::1", 4410, published)
+    assert files_in(base) == []
+
+
+def test_a_secret_that_comes_as_an_older_one_is_removed_stays(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former = publish_secret("::1", 4410, JobSecret.generate())
+    secret, rename = JobSecret.generate(), os.rename
+    published: list[int] = []
+
+    def publish_and_rename(source: str, target: str) -> None:
+        published.append(publish_secret("::1", 4410, secret))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", publish_and_rename)
+    withdraw_secret("::1", 4410, former)
+    monkeypatch.setattr(os, "rename", rename)
+    assert read_published_secret("::1", 4410) == secret
+    withdraw_secret("::1", 4410, published[0])
+    assert files_in(base) == []
+
+
+def test_what_a_killed_owner_left_is_removed_by_the_next_one(base: Path) -> None:
+    alive = publish_secret("127.0.0.1", 4410, JobSecret.generate())
+    killed = publish_secret("127.0.0.1", 4411, JobSecret.generate())
+    os.close(killed)  # as the end of its process does
+    own = publish_secret("127.0.0.1", 4412, JobSecret.generate())
+    assert files_in(base) == ["store-127.0.0.1-4410.secret", "store-127.0.0.1-4412.secret"]
+    withdraw_secret("127.0.0.1", 4410, alive)
+    withdraw_secret("127.0.0.1", 4412, own)
 
 
 def test_a_secret_that_is_withdrawn_as_it_is_looked_for_is_none(

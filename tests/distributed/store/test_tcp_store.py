@@ -114,7 +114,7 @@ def test_the_owner_leaves_its_secret_to_this_user_alone_and_takes_it_back() -> N
 
 def test_a_stale_secret_is_read_again() -> None:
     port = free_port()
-    publish_secret("127.0.0.1", port, JobSecret.generate())
+    os.close(publish_secret("127.0.0.1", port, JobSecret.generate()))  # its owner was killed
     with ThreadPoolExecutor(1) as pool:
         early = pool.submit(TCPStore, "127.0.0.1", port, timeout=10)
         with host_store(port=port)[0] as served, early.result(10) as client:
