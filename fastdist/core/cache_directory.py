@@ -8,7 +8,6 @@ deleted at any time; where nothing can be written all works, only each process c
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.util
 import linecache
 import os
@@ -20,6 +19,8 @@ from importlib.abc import InspectLoader
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
+
+from .digest import sha256
 
 _modules_lock = threading.Lock()  # held while a generated module runs; its code takes no lock
 
@@ -55,7 +56,7 @@ def _cpu() -> str:
             features += "".join(sorted(set(kept)))
     except OSError:
         pass  # not Linux: the processor's name decides alone
-    return f"{platform.machine()}-{hashlib.sha256(features.encode()).hexdigest()[:8]}"
+    return f"{platform.machine()}-{sha256(features.encode()).hexdigest()[:8]}"
 
 
 def load_generated(source: str, label: str) -> ModuleType:
@@ -65,7 +66,7 @@ def load_generated(source: str, label: str) -> ModuleType:
     Note    in sys.modules before it runs, and with the same file name in every process: Numba's
             cache goes by both
     """
-    digest = hashlib.sha256(source.encode()).hexdigest()[:24]
+    digest = sha256(source.encode()).hexdigest()[:24]
     name = f"fastdist_generated_{label}_{digest}"
     with _modules_lock:
         found = sys.modules.get(name)

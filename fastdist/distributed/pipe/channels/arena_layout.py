@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-import secrets
 import stat
 from typing import Any, Final, TypeAlias
 
@@ -72,7 +71,7 @@ def create(size: int) -> tuple[int, mmap.mmap, int]:
             raise
     except OSError as error:
         raise ArenaError(f"no shared memory of {size >> 20} MiB: {error}") from error
-    arena_id = secrets.randbits(63) | 1
+    arena_id = int.from_bytes(os.urandom(8), "little") >> 1 | 1
     words(mapping)[0] = arena_id
     return fd, mapping, arena_id
 

@@ -1,0 +1,43 @@
+"""SHA-256 and what is made with it, without OpenSSL.
+
+`hashlib` loads OpenSSL's library, 3.4 MB that stay resident in every worker for a few digests at
+its start. CPython brings SHA-256 of its own, and `random` in its standard library takes the same
+way round.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+if sys.version_info >= (3, 12):
+    try:
+        from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:  # a Python that was built without it
+        from hashlib import sha256
+else:
+    try:
+        from _sha256 import sha256  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        from hashlib import sha256
+
+__all__ = ["hmac_sha256", "sha256"]
+
+_BLOCK_BYTES = 64
+
+
+def hmac_sha256(key: bytes, message: bytes) -> bytes:
+    """Return the 32 bytes that only holders of key can compute for message.
+
+    Source  RFC 2104, FIPS 180-4
+    """
+    if len(key) > _BLOCK_BYTES:
+        key = _digest(key)
+    padded = key.ljust(_BLOCK_BYTES, b"\0")
+    inner = _digest(bytes(byte ^ 0x36 for byte in padded) + message)
+    return _digest(bytes(byte ^ 0x5C for byte in padded) + inner)
+
+
+def _digest(data: bytes) -> bytes:
+    made: Any = sha256(data)
+    return bytes(made.digest())
