@@ -14,9 +14,9 @@ from ..backends.backend import backend_of
 from ..core.device import CPU
 from ..core.errors import DTypeError, ShapeError
 from ..graph.forward_grad import ForwardADLevel
-from ..graph.forward_streams import note_stream
-from ..graph.modes import modes, tls
-from ..graph.node import Node, next_sequence_number
+from ..graph.modes import modes
+from ..graph.node import Node
+from ..graph.recording import begin_node
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
@@ -24,7 +24,7 @@ from .broadcast import broadcast_shapes, sum_array_to
 from .constants import held
 from .fast_inplace import may_write_at_once
 from .gradients import cast_array, reduce_recorded
-from .inplace import require_may_change, set_history
+from .inplace import require_may_change, set_history, will_record
 from .memory import each_place_once
 from .op import OPS, PLAIN
 from .promotion import can_cast
@@ -71,13 +71,6 @@ def _overwrite(self: Tensor, src: Any, room: Any) -> Tensor:
     return self
 
 
-def will_record(operands: tuple[Any, ...], layout: Layout) -> bool:
-    """Return whether an in-place op on a tensor of layout leaves a trace in the graph."""
-    if not tls.grad or not layout.dtype.is_floating_point:
-        return False
-    return any(isinstance(o, Tensor) and o.edge is not None for o in operands)
-
-
 def _number(value: Any, layout: Layout) -> Tensor:
     if isinstance(value, np.ndarray):
         return from_users_array(value)
@@ -118,11 +111,7 @@ class CopyBackwards(Node):
     __slots__ = ("source",)
 
     def __init__(self, target: Tensor, src: Tensor) -> None:
-        self.seq = next_sequence_number()
-        note_stream(self, target.layout.device)
-        self.edges = (target.edge, src.edge)
-        self.hooks = None
-        self.layout = target.layout
+        begin_node(self, (target.edge, src.edge), target.layout)
         self.source = src.layout
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:

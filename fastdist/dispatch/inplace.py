@@ -10,20 +10,17 @@ import numpy as np
 from ..backends.backend import backend_of
 from ..core.dtypes import bool_
 from ..core.errors import DTypeError, GraphError, ShapeError
-from ..graph.anomaly import note_forward
-from ..graph.forward_streams import note_stream
 from ..graph.modes import modes, tls
-from ..graph.node import Node, next_sequence_number, node_of, output_number
-from ..graph.saved_tensors import pack_saved
+from ..graph.node import Node, node_of, output_number
+from ..graph.recording import begin_node
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
-from .constants import as_operand
 from .fast_inplace import inplace_way, remember_writer
 from .memory import each_place_once, require_writable
 from .node_code import SavedView
 from .op import OPS, common_device, dress
-from .pointwise import PointwiseOp, _number_tensor, _operand, refused
+from .pointwise import PointwiseOp, _operand, refused
 from .promotion import can_cast
 from .tangents import carry_pointwise, levels_of, value_before
 from .view import replay, replay_array
@@ -133,7 +130,7 @@ def run_inplace(
             f"{op.name}_ would lose values; use {op.name} and keep its result"
         )
     device = common_device(op, operands)
-    recording = _will_record(op, operands, layout)
+    recording = will_record(operands, layout)
     special = modes.special and bool(levels_of(operands))
     # What a gradient needs of the old value must be kept: the memory is about to be written over.
     keeping = (recording or special) and op.gradient_needs_first
@@ -159,13 +156,14 @@ def run_inplace(
         backend.copy_into(target.array, room)
     storage_of(target).bump()
     if recording:
-        _record(op, target, kept, attributes)
+        op.record(target, kept, attributes, op.edges_of(kept), set_history)
     if special:
         carry_pointwise(op, target, operands, attributes, kept)
     return target
 
 
-def _will_record(op: PointwiseOp, operands: Sequence[Any], layout: Any) -> bool:
+def will_record(operands: Sequence[Any], layout: Layout) -> bool:
+    """Return whether an in-place op on a tensor of layout leaves a trace in the graph."""
     if not tls.grad or not layout.dtype.is_floating_point:
         return False
     return any(isinstance(o, Tensor) and o.edge is not None for o in operands)
@@ -175,27 +173,6 @@ def _may_overlap(array: Any, target: Any) -> bool:
     if isinstance(array, np.ndarray) and isinstance(target, np.ndarray):
         return array is not target and np.may_share_memory(array, target)
     return False
-
-
-def _record(
-    op: PointwiseOp, target: Tensor, operands: Sequence[Any], attributes: Sequence[Any]
-) -> None:
-    edges = tuple([o.edge if isinstance(o, Tensor) else None for o in operands])
-    edges = tuple(
-        [None if b is None else e for e, b in zip(edges, op.gradient_bodies, strict=True)]
-    )
-    node = op.nodes[1]()
-    node.seq, node.edges, node.hooks = next_sequence_number(), edges, None
-    if modes.tracers:
-        note_forward(node)
-    note_stream(node, target.layout.device)
-    node.layout = target.layout
-    compute = target.layout.dtype
-    tensors = [o if isinstance(o, Tensor) else _number_tensor(o, compute) for o in operands]
-    node.save(*tensors, *[as_operand(number, compute) for number in attributes], target)
-    set_history(target, node)
-    if modes.tracers:
-        pack_saved(node, op.tensors, operands)
 
 
 def set_history(target: Tensor, node: Node) -> None:
@@ -244,10 +221,7 @@ class StaleView(Node):
     __slots__ = ()
 
     def __init__(self, layout: Layout) -> None:
-        self.seq = next_sequence_number()
-        self.edges = ()
-        self.hooks = None
-        self.layout = layout
+        begin_node(self, (), layout)
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Raise GraphError."""
@@ -269,12 +243,9 @@ class CopySlices(Node):
     __slots__ = ("function", "steps")
 
     def __init__(self, base: Tensor, steps: Any, function: Node) -> None:
-        self.seq = next_sequence_number()
+        begin_node(self, (base.edge, *function.edges[1:]), base.layout)
         self.function = function
         self.steps = steps
-        self.layout = base.layout
-        self.hooks = None
-        self.edges = (base.edge, *function.edges[1:])
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the base's gradient with the view's part passed through the op, and the other

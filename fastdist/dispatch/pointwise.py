@@ -14,10 +14,8 @@ from ..core.dtypes import DType, bool_, int64
 from ..core.errors import DTypeError, ShapeError
 from ..core.scalar import Body
 from ..graph.accumulate_grad import extra_of
-from ..graph.anomaly import note_forward
-from ..graph.forward_streams import note_stream
 from ..graph.modes import modes, tls
-from ..graph.node import next_sequence_number
+from ..graph.recording import begin_node
 from ..graph.saved_tensors import pack_saved
 from ..kernels.cpu.pointwise import PointwiseKernel, kernel_for
 from ..tensor.layout import Layout, Shape
@@ -256,26 +254,36 @@ class PointwiseOp(Op):
     def _record(self, result: Tensor, operands: Sequence[Any], attributes: Sequence[Any]) -> None:
         if not self.differentiable or not result.layout.dtype.is_floating_point:
             return
-        edges = tuple([o.edge if isinstance(o, Tensor) else None for o in operands])
-        edges = tuple(
-            [None if b is None else e for e, b in zip(edges, self.gradient_bodies, strict=True)]
-        )
-        if not any(edge is not None for edge in edges) or (modes.grad_off and not tls.grad):
-            return
+        edges = self.edges_of(operands)
+        if any(edge is not None for edge in edges) and not (modes.grad_off and not tls.grad):
+            self.record(result, operands, attributes, edges, _give_edge)
+
+    def edges_of(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the edges of the operands that have a gradient."""
+        pairs = zip(operands, self.gradient_bodies, strict=True)
+        return tuple([None if b is None or not isinstance(o, Tensor) else o.edge for o, b in pairs])
+
+    def record(
+        self,
+        result: Tensor,
+        operands: Sequence[Any],
+        attributes: Sequence[Any],
+        edges: tuple[Any, ...],
+        attach: Callable[[Tensor, Any], None],
+    ) -> None:
+        """Make the Node of a call with these edges, and attach it to the result."""
         node = self.nodes[1]()
-        node.seq = next_sequence_number()
-        if modes.tracers:
-            note_forward(node)
-        note_stream(node, result.layout.device)
-        node.edges = edges
-        node.hooks = None
-        node.layout = result.layout
+        begin_node(node, edges, result.layout)
         compute = result.layout.dtype
         tensors = [o if isinstance(o, Tensor) else _number_tensor(o, compute) for o in operands]
         node.save(*tensors, *[as_operand(number, compute) for number in attributes], result)
-        result.edge = node
+        attach(result, node)
         if modes.tracers:
             pack_saved(node, self.tensors, operands)
+
+
+def _give_edge(result: Tensor, node: Any) -> None:
+    result.edge = node
 
 
 _NO_BOOL = {

@@ -10,10 +10,8 @@ from typing import Any
 from ..backends.backend import backend_of
 from ..core.dtypes import dtype_of
 from ..graph.accumulate_grad import extra_of
-from ..graph.anomaly import note_forward
-from ..graph.forward_streams import note_stream
 from ..graph.modes import modes, set_grad_mode, tls
-from ..graph.node import next_sequence_number
+from ..graph.recording import begin_node
 from ..graph.saved_tensors import pack_saved
 from ..tensor.tensor import Tensor, layout_of, wrap
 from .gradients import as_array
@@ -224,13 +222,7 @@ class StructuredOp(Op):
         if not any(edge is not None for edge in edges):
             return
         node = self.node_class()
-        node.seq = next_sequence_number()
-        if modes.tracers:
-            note_forward(node)
-        note_stream(node, result.layout.device)
-        node.edges = edges
-        node.hooks = None
-        node.layout = result.layout
+        begin_node(node, edges, result.layout)
         node.save(way, *operands, result, others)
         result.edge = node
         if modes.tracers:

@@ -20,7 +20,8 @@ from ..dispatch.promotion import result_dtype
 from ..dispatch.rules import normalize_axis
 from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ..graph.modes import modes, tls
-from ..graph.node import Edge, Node, next_sequence_number
+from ..graph.node import Edge, Node
+from ..graph.recording import begin_node
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, layout_of, wrap
 from .basic_index import basic_index
@@ -32,11 +33,8 @@ class CatBackward0(Node):
     __slots__ = ("axis", "layouts")
 
     def __init__(self, tensors: Sequence[Tensor], result: Tensor, axis: int) -> None:
-        self.seq = next_sequence_number()
-        self.edges = tuple([tensor.edge for tensor in tensors])
+        begin_node(self, tuple([tensor.edge for tensor in tensors]), result.layout)
         self.layouts = tuple([tensor.layout for tensor in tensors])
-        self.hooks = None
-        self.layout = result.layout
         self.axis = axis
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
@@ -246,11 +244,8 @@ class SplitBackward0(Node):
     fresh = True
 
     def __init__(self, input: Tensor, views: Sequence[Tensor], places: Sequence[Any]) -> None:
-        self.seq = next_sequence_number()
-        self.edges = (input.edge,)
-        self.hooks = None
+        begin_node(self, (input.edge,), tuple([view.layout for view in views]))
         self.input_layout = input.layout
-        self.layout = tuple([view.layout for view in views])
         self.num_outputs = len(views)
         self.places = places
 

@@ -13,9 +13,9 @@ from ..core.errors import DTypeError, ShapeError, VersionError
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..dispatch.constants import as_operand, held
-from ..dispatch.copy_inplace import copy_, value_of, will_record
+from ..dispatch.copy_inplace import copy_, value_of
 from ..dispatch.fast_inplace import may_write_at_once
-from ..dispatch.inplace import require_may_change
+from ..dispatch.inplace import require_may_change, will_record
 from ..dispatch.op import PLAIN
 from ..dispatch.rules import DimError
 from ..dispatch.structured import Plan, structured

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -44,6 +45,39 @@ def test_graph_recorded_before_the_mode_has_no_traceback() -> None:
         pytest.raises(RuntimeError, match="returned nan values"),
     ):
         y.backward()
+
+
+def lay_side_by_side(x: Tensor) -> Tensor:
+    return fd.cat([x, x])
+
+
+def take_apart(x: Tensor) -> Tensor:
+    return (x * 1.0).split(1)[1]
+
+
+def write_over(x: Tensor) -> Tensor:
+    return fd.zeros(2).copy_(x)
+
+
+def write_into_a_part(x: Tensor) -> Tensor:
+    y = x * 1.0
+    y[0] = x[0]
+    return y
+
+
+@pytest.mark.parametrize(
+    "make", [lay_side_by_side, take_apart, write_over, write_into_a_part], ids=lambda f: f.__name__
+)
+def test_nodes_that_are_written_by_hand_know_their_call(make: Callable[[Tensor], Tensor]) -> None:
+    with detect_anomaly():
+        y = make(fd.ones(2, requires_grad=True))
+        y.register_hook(lambda g: g * float("nan"))
+        text = rf"(?s)^Error detected in {y.grad_fn.name()}\. .*in {make.__name__}"
+        with (
+            pytest.warns(UserWarning, match=text),
+            pytest.raises(RuntimeError, match=f"^Function '{y.grad_fn.name()}' returned nan"),
+        ):
+            y.sum().backward()
 
 
 def test_error_in_a_function_comes_with_its_forward_call() -> None:

@@ -1,0 +1,26 @@
+"""What every new Node is told, whatever makes it: number, edges, stream, and the call it is of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .anomaly import note_forward
+from .forward_streams import device_of, note_stream
+from .modes import modes
+from .node import Node, next_sequence_number
+
+
+def begin_node(node: Node, edges: tuple[Any, ...], layout: Any) -> None:
+    """Let node stand for the call being recorded; layout is its output's, or a tuple of several.
+
+    Note    the short ways write this out for CPU tensors while nothing traces
+    """
+    node.seq = next_sequence_number()
+    node.edges = edges
+    node.hooks = None
+    node.layout = layout
+    if modes.tracers:
+        note_forward(node)
+    device = device_of(node)
+    if device is not None:
+        note_stream(node, device)
