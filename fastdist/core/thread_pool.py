@@ -342,7 +342,8 @@ def hand_on_lead() -> None:
 def _run(work: Work) -> None:
     try:
         work.function(work.argument)
-    except Exception:
+    except BaseException:
+        # SystemExit, too: a thread that went with it would keep its slot, or the lead, for ever.
         _logger.exception(
             "work of the thread pool raised; its error should have been put into a Future"
         )

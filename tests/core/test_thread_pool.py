@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -178,6 +179,22 @@ def test_work_that_raises_is_logged_and_the_pool_lives_on(
     source.give(ran.set)
     assert ran.wait(DEADLINE_S)
     assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("led", [True, False])
+def test_work_that_exits_keeps_neither_its_place_nor_the_lead(
+    pool: ThreadPool, source: QueueSource, led: bool
+) -> None:
+    for _ in range(2 * pool.max_counted):
+        if led:
+            source.give(sys.exit)
+        else:
+            pool.submit(sys.exit)
+    ran = threading.Event()
+    source.give(ran.set)
+    assert ran.wait(DEADLINE_S)
+    assert pool.stop(DEADLINE_S) == []
+    assert pool.num_counted_running() == 0
 
 
 @pytest.mark.parametrize("led", [True, False])
