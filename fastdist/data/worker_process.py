@@ -96,9 +96,18 @@ def run(job: Job, requests: Connection, answers: Connection) -> None:
             ready.begin(request.seed)
             continue
         try:
-            answers.send(ready.make(request))
+            _answer(answers, ready.make(request), job.id)
         except BrokenPipeError:
             return
+
+
+def _answer(answers: Connection, made: Made, worker_id: int) -> None:
+    try:
+        answers.send(made)
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # a batch, or an error's class, that does not pickle
+        answers.send(Made(made.number, error=_failure(error, worker_id)))
 
 
 def _read(requests: Connection, todo: SimpleQueue[Any]) -> None:
@@ -136,7 +145,7 @@ class _Once:
             job.fetcher.start()
             self._failed = None
         except Exception as error:
-            self._failed = self._failure(error)
+            self._failed = _failure(error, job.id)
 
     def make(self, request: Fetch) -> Made:
         """Return the batch, or why there is none."""
@@ -147,12 +156,12 @@ class _Once:
         except StopIteration:
             return Made(request.number, ended=True)
         except Exception as error:
-            return Made(request.number, error=self._failure(error))
+            return Made(request.number, error=_failure(error, self._job.id))
 
-    def _failure(self, error: Exception) -> Failure:
-        text = "".join(traceback.format_exception(error))
-        message = (
-            f"Caught {type(error).__name__} in DataLoader worker process {self._job.id}.\n"
-            f"Original {text}"
-        )
-        return Failure(type(error), message)
+
+def _failure(error: Exception, worker_id: int) -> Failure:
+    text = "".join(traceback.format_exception(error))
+    message = (
+        f"Caught {type(error).__name__} in DataLoader worker process {worker_id}.\nOriginal {text}"
+    )
+    return Failure(type(error), message)

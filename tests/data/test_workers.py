@@ -141,6 +141,24 @@ def test_an_exception_arrives_with_its_type_and_the_workers_traceback() -> None:
     assert "no square of 4" in text
 
 
+class Streams(Dataset[Any]):
+    """Samples that do not pickle, but for the first."""
+
+    def __getitem__(self, index: int) -> Any:
+        return threading.Lock() if index else index
+
+    def __len__(self) -> int:
+        return 2
+
+
+def test_a_batch_that_does_not_pickle_is_told_of() -> None:
+    batches = iter(DataLoader(Streams(), None, num_workers=1))
+    assert next(batches) == 0
+    with pytest.raises(TypeError, match=r"^Caught TypeError in DataLoader worker process 0\.") as e:
+        next(batches)
+    assert "cannot pickle '_thread.lock' object" in str(e.value)
+
+
 def test_batches_before_an_exception_arrive() -> None:
     found: list[Any] = []
     with pytest.raises(ZeroDivisionError):
@@ -192,7 +210,9 @@ def test_an_iteration_that_is_left_ends_its_workers() -> None:
 
 def test_what_does_not_pickle_is_refused_and_named() -> None:
     loader = DataLoader(Squares(4), num_workers=2, collate_fn=lambda samples: samples)
-    text = r"^DataLoader cannot send collate_fn \(function\) to its worker processes: Can't pickle"
+    # Python 3.13 says it in other words.
+    cannot = "Can't (pickle|get local object)"
+    text = rf"^DataLoader cannot send collate_fn \(function\) to its worker processes: {cannot}"
     with pytest.raises(TypeError, match=text):
         list(loader)
     dataset = Squares(4)
