@@ -61,6 +61,19 @@ def test_rates_are_pytorchs(
     assert rates(make, len(expected)) == pytest.approx(expected, abs=1e-12)
 
 
+def test_what_multiplies_goes_on_from_the_rate_that_the_one_before_left() -> None:
+    changed = optimizer()
+    first = lr_scheduler.ExponentialLR(changed, 0.5)
+    then = lr_scheduler.MultiplicativeLR(changed, lambda epoch: 0.9 if epoch else 3.0)
+    joined = lr_scheduler.SequentialLR(changed, [first, then], [2])
+    found = [changed.param_groups[0]["lr"]]
+    for _ in range(3):
+        joined.step()
+        found.append(changed.param_groups[0]["lr"])
+    # PyTorch's: the second one's factor at its epoch 0 counts as well.
+    assert found == pytest.approx([1.0, 0.5, 1.5, 1.35])
+
+
 def test_each_group_has_a_rate_of_its_own() -> None:
     changed = optim.SGD(
         [{"params": fastdist.zeros(1)}, {"params": fastdist.zeros(1), "lr": 0.1}], lr=1.0
@@ -112,6 +125,14 @@ def test_a_plateau_lowers_the_rate() -> None:
     assert found == [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25, 0.125, 0.125, 0.125]
     with pytest.raises(ValueError, match="mode up is unknown"):
         lr_scheduler.ReduceLROnPlateau(changed, mode="up")
+
+
+def test_a_relative_threshold_of_a_negative_measure_is_pytorchs() -> None:
+    changed = optimizer()
+    plateau = lr_scheduler.ReduceLROnPlateau(changed, patience=0, threshold=0.1)
+    for measure in (-1.0, -0.95, -0.9):
+        plateau.step(measure)
+    assert changed.param_groups[0]["lr"] == 1.0 and plateau.best == -0.9
 
 
 def test_a_plateau_may_look_for_the_largest_and_stops_at_the_least_rate() -> None:

@@ -55,8 +55,14 @@ class MultiplicativeLR(_ByFunctions):
     def get_lr(self) -> list[float]:
         """Return the rates of all groups at last_epoch."""
         rates = [group["lr"] for group in self.optimizer.param_groups]
-        if self.last_epoch == 0:
-            return rates
+        return rates if self.last_epoch == 0 else self._multiplied(rates)
+
+    def restart(self) -> None:
+        """Be at epoch 0, from the present rates on, whoever set them."""
+        self.last_epoch = 0
+        self._set(self._multiplied([group["lr"] for group in self.optimizer.param_groups]))
+
+    def _multiplied(self, rates: list[float]) -> list[float]:
         return [rate * factor for rate, factor in zip(rates, self._factors(), strict=True)]
 
 

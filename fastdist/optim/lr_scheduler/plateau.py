@@ -64,13 +64,17 @@ class ReduceLROnPlateau:
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
 
     def is_better(self, measure: float) -> bool:
-        """Return whether a measure beats the best one by more than the threshold."""
-        margin = self.threshold * (abs(self.best) if self.threshold_mode == "rel" else 1.0)
+        """Return whether a measure beats the best one by more than the threshold.
+
+        Note    a relative threshold of a negative best one lets what is a little worse count as
+                better, as in PyTorch
+        """
         if math.isinf(self.best):
-            margin = 0.0
-        if self.mode == "min":
-            return measure < self.best - margin
-        return measure > self.best + margin
+            bound = self.best
+        else:
+            margin = self.threshold * (self.best if self.threshold_mode == "rel" else 1.0)
+            bound = self.best - margin if self.mode == "min" else self.best + margin
+        return measure < bound if self.mode == "min" else measure > bound
 
     def get_last_lr(self) -> list[float]:
         """Return the rates that step set."""

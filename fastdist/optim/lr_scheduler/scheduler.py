@@ -47,6 +47,12 @@ class LRScheduler:
         self.last_epoch += 1
         self._set(self.get_lr())
 
+    def restart(self) -> None:
+        """Be at epoch 0, as when this was made, from the first rates on."""
+        self._set(self.base_lrs)
+        self.last_epoch = -1
+        self.step()
+
     def _set(self, rates: Iterable[float]) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate

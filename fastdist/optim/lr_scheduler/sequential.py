@@ -38,12 +38,9 @@ class SequentialLR(LRScheduler):
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         # Each scheduler made its first step when it was made: the rate is the first one's again.
         self._set(self.base_lrs)
-        self._restart(self._schedulers[0])
-
-    def _restart(self, scheduler: LRScheduler) -> None:
-        scheduler.last_epoch = -1
-        scheduler.step()
-        self._last_lr = scheduler.get_last_lr()
+        self._schedulers[0].last_epoch = -1
+        self._schedulers[0].step()
+        self._last_lr = self._schedulers[0].get_last_lr()
 
     def step(self) -> None:
         """Go to the next epoch."""
@@ -51,11 +48,10 @@ class SequentialLR(LRScheduler):
         number = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[number]
         if number and self._milestones[number - 1] == self.last_epoch:
-            self._set(self.base_lrs)
-            self._restart(scheduler)
+            scheduler.restart()
         else:
             scheduler.step()
-            self._last_lr = scheduler.get_last_lr()
+        self._last_lr = scheduler.get_last_lr()
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything but the optimiser, with a state dict for each scheduler."""
