@@ -225,7 +225,11 @@ def scaled_dot_product_attention(
             scores = scores.masked_fill(~attn_mask, -math.inf)
         else:
             scores = scores + attn_mask
-    weights = softmax(scores, -1)
+        # A query that may look at nothing gets zeros, as in PyTorch; softmax alone would give NaN.
+        blind = (scores == -math.inf).all(-1, keepdim=True)
+        weights = softmax(scores.masked_fill(blind, 0.0), -1).masked_fill(blind, 0.0)
+    else:
+        weights = softmax(scores, -1)
     if dropout_p:
         weights = dropout(weights, dropout_p)
     return weights @ value

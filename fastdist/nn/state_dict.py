@@ -137,8 +137,10 @@ class StateDict(ModuleTree):
                 f"checkpoint, the shape in current model is {tensor.shape}."
             )
         elif loading.assign:
-            if isinstance(tensor, Parameter) and not isinstance(given, Parameter):
-                given = Parameter(given, requires_grad=tensor.requires_grad)
+            if isinstance(tensor, Parameter):
+                if not isinstance(given, Parameter):
+                    given = Parameter(given)
+                given.requires_grad_(tensor.requires_grad)
             setattr(self, name, given)
         else:
             with no_grad():

@@ -89,6 +89,21 @@ def test_layer_norm_may_lack_weight_and_bias() -> None:
     assert names == ["weight"]
 
 
+@pytest.mark.parametrize("kind", ["bool", "float"])
+def test_a_query_that_may_look_at_nothing_gets_zeros_and_gradients_without_nan(kind: str) -> None:
+    query, key, value = (fastdist.rand(3, 2, requires_grad=True) for _ in range(3))
+    allowed = fastdist.tensor([[True, False, True], [False] * 3, [True] * 3])
+    mask = allowed
+    if kind == "float":
+        mask = fastdist.zeros(3, 3).masked_fill(~allowed, -math.inf)
+    out = nn.functional.scaled_dot_product_attention(query, key, value, mask)
+    out.sum().backward()
+    assert out[1].tolist() == [0.0, 0.0] and query.grad[1].tolist() == [0.0, 0.0]
+    assert all(bool(x.grad.isfinite().all()) for x in (query, key, value))
+    scores = (query[0] @ key.T / math.sqrt(2))[[0, 2]].softmax(0)
+    assert np.allclose(out[0].detach().numpy(), (scores @ value[[0, 2]]).detach().numpy())
+
+
 def test_dropout_thins_out_in_training_only() -> None:
     fastdist.manual_seed(0)
     layer = nn.Dropout(0.25)

@@ -64,6 +64,14 @@ def test_assign_puts_the_given_tensors_in_place() -> None:
     assert layer.weight.requires_grad
 
 
+@pytest.mark.parametrize("frozen", [True, False])
+def test_assigned_parameters_learn_if_those_before_did(frozen: bool) -> None:
+    layer = nn.Linear(2, 1, bias=False).requires_grad_(not frozen)
+    given = nn.Parameter(fastdist.ones(1, 2), requires_grad=frozen)
+    layer.load_state_dict({"weight": given}, assign=True)
+    assert layer.weight is given and given.requires_grad is not frozen
+
+
 def test_all_that_is_wrong_is_told_at_once() -> None:
     with pytest.raises(RuntimeError) as caught:
         nn.Linear(2, 3).load_state_dict({"weight": fastdist.ones(2, 2), "x": fastdist.ones(1)})
