@@ -110,14 +110,25 @@ def polygamma(n: float, x: float) -> float:
     sign = 1.0 if n % 2.0 == 1.0 else -1.0
     if x == -math.inf:
         return math.nan
-    if x <= 0.0 and x == math.floor(x):
+    s, scale = n + 1.0, sign * math.gamma(n + 1.0)
+    if x > 0.0:
+        return scale * _hurwitz_zeta(s, x)
+    fraction = x - math.floor(x)
+    if fraction == 0.0:
         return sign * math.inf
-    return sign * math.gamma(n + 1.0) * _hurwitz_zeta(n + 1.0, x)
+    # The sum over all integers is told from the fraction of x; what stands on the other side of x
+    # is taken off, so that no loop is as long as x.
+    missing = _hurwitz_zeta(s, math.ceil(x) - x) - _hurwitz_zeta(s, 1.0 - x)
+    return scale * (_hurwitz_zeta(s, fraction) + sign * missing)
 
 
 def _hurwitz_zeta(s: float, q: float) -> float:
+    """Return the sum over k >= 0 of 1 / (q + k)^s, for q >= 0."""
     if q == math.inf:
         return 0.0
+    # Python's pow raises where C's is inf.
+    if q == 0.0 or -s * math.log(q) > 709.0:
+        return math.inf
     total = 0.0
     while q < 20.0 + s:
         total += math.pow(q, -s)

@@ -51,7 +51,7 @@ __device__ __noinline__ double polygamma_of(double n, double x) {
     const double s = n + 1, even = ::fmod(s, 2.0) == 0 ? 1 : -1, scale = even * ::tgamma(s);
     if (x > 0) return scale * hurwitz_zeta(s, x);
     if (fraction == 0) return scale * infinity<double>();
-    const double missing = hurwitz_zeta(s, 1 - fraction) - hurwitz_zeta(s, 1 - x);
+    const double missing = hurwitz_zeta(s, ::ceil(x) - x) - hurwitz_zeta(s, 1 - x);
     return scale * (hurwitz_zeta(s, fraction) + even * missing);
 }
 

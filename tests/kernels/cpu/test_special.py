@@ -49,10 +49,18 @@ def test_digamma_keeps_its_recurrence(x: float) -> None:
         (1.0, math.inf, 0.0),
         (1.0, math.nan, math.nan),
         (0.5, 1.0, math.nan),
+        (1.0, 1e-200, math.inf),
+        (2.0, 1e-300, -math.inf),
+        (2.0, -1e-300, math.inf),
+        (1.0, -1e-5, 1e10 + math.pi**2 / 6 + 1e-5 * 2.404113806319188570799),
+        (1.0, 1e-5, 1e10 + math.pi**2 / 6 - 1e-5 * 2.404113806319188570799),
+        # As far below 0 as halves are told apart: nothing may go all that way step by step.
+        (1.0, -(2.0**52) + 0.5, math.pi**2),
+        (2.0, -(2.0**52) + 0.5, 0.0),
     ],
 )
 def test_polygamma_knows_these_values(n: float, x: float, expected: float) -> None:
-    assert polygamma(n, x) == pytest.approx(expected, rel=4e-15, nan_ok=True)
+    assert polygamma(n, x) == pytest.approx(expected, rel=4e-15, abs=1e-30, nan_ok=True)
 
 
 @pytest.mark.parametrize("x", [1e-300, 1e-5, 0.3, -0.49, 0.5, 0.9, -0.9999, 1 - 1e-9])
