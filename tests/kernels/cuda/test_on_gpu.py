@@ -81,3 +81,10 @@ def test_float16_products_add_in_float32(cuda: Backend) -> None:
     out = cuda.empty((1, 1), np.dtype("float16"), 0)
     cuda.kernel("product.matmul")(x, x.transpose((1, 0)), out)
     assert cuda.to_numpy(out).item() == 20000
+    # The squares are beyond float16; a row and a column alone are not cuBLAS's business to CuPy.
+    for rows in (1, 2):
+        x, y = (np.full((rows, 2), 300, np.float16) for _ in range(2))
+        y[:, 1] = -300
+        out = cuda.empty((rows, rows), np.dtype("float16"), 0)
+        cuda.kernel("product.matmul")(cuda.from_numpy(x, 0), cuda.from_numpy(y.T, 0), out)
+        assert not cuda.to_numpy(out).any()
