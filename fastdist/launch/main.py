@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from selectors import EVENT_READ, PollSelector
 
-from fastdist.core.errors import AuthenticationError, StoreError
+from fastdist.core.errors import FastdistError
 from fastdist.distributed.sockets import JobSecret
 from fastdist.launch.environment import Place, worker_environment
 from fastdist.launch.guard import Guard
@@ -34,9 +34,9 @@ def main(arguments: Sequence[str] | None = None, prog: str = "fastdist run") -> 
     options = parse_options(sys.argv[1:] if arguments is None else arguments, prog)
     try:
         return launch(options, find_secret(options.nodes, os.environ), prog)
-    except (AuthenticationError, StoreError) as error:
+    except FastdistError as error:
         # Nothing has started: a secret that is missing or cannot be read, a port that is taken, no
-        # place for the job's files.
+        # place for the job's files, no process left for its watcher.
         print(f"{prog}: {error}", file=sys.stderr)
         return _USAGE_ERROR
 
@@ -53,7 +53,7 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
         stack.callback(meeting.close)
         folder = JobFolder()
         stack.callback(folder.remove)
-        guard = Guard(folder.path)
+        guard = _start_guard(folder)
         stack.callback(guard.close)
         selector = stack.enter_context(PollSelector())
         screen = Screen(selector)
@@ -71,6 +71,13 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
         write_report(screen, prog, job.failure, job.also_failed)
         job.finish()
         return 0 if job.failure is None else job.failure.exit_status
+
+
+def _start_guard(folder: JobFolder) -> Guard:
+    try:
+        return Guard(folder.path)
+    except OSError as error:
+        raise FastdistError(f"the job's watcher could not be started: {error}") from error
 
 
 def _open_standard_files() -> None:

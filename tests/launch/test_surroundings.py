@@ -106,6 +106,25 @@ def test_no_place_for_temporary_files_is_an_error_before_anything_starts(
     assert capsys.readouterr().err.startswith(told)
 
 
+def test_no_process_left_for_the_watcher_is_an_error_before_anything_starts(
+    tmp_path: Path,
+    private: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(folder: str) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    script = tmp_path / "empty.py"
+    script.touch()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(private))
+    monkeypatch.setattr(launch_main, "Guard", refuse)
+    assert launch_main.main([str(script)]) == 2
+    told = "fastdist run: the job's watcher could not be started: [Errno 11] Resource temporarily"
+    assert capsys.readouterr().err.startswith(told)
+    assert list(private.iterdir()) == []
+
+
 def _refuse(*arguments: Any, **settings: Any) -> str:
     raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 

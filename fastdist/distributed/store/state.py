@@ -32,7 +32,6 @@ class Op(IntEnum):
     APPEND = 9  # key, value
     JOIN = 10  # group, rank, world, value -> all values in the order of ranks, when all have come
     WATCH = 11  # prefix -> nothing, then a CHANGED for each key there and at each change
-    UNWATCH = 12  # ends the watch of this owner
 
 
 class Status(IntEnum):
@@ -233,10 +232,6 @@ class StoreState:
                 answers.append(Answer(request.owner, Status.CHANGED, [key, b"1", value]))
         return answers
 
-    def _unwatch(self, request: Request, now: float) -> list[Answer]:
-        self._watches.pop(request.owner, None)
-        return []
-
     _handlers: ClassVar[dict[Op, Callable[[StoreState, Request, float], list[Answer]]]] = {
         Op.SET: _set,
         Op.GET: _get,
@@ -249,7 +244,6 @@ class StoreState:
         Op.APPEND: _append,
         Op.JOIN: _join,
         Op.WATCH: _watch,
-        Op.UNWATCH: _unwatch,
     }
 
     def _park(self, request: Request, now: float) -> list[Answer]:

@@ -49,7 +49,6 @@ QUESTIONS = [
     Question(Op.APPEND, 15, 1.0, [b"key", b"more"]),
     Question(Op.JOIN, 16, 0.0, [b"group", b"1", b"3", b"value"]),
     Question(Op.WATCH, 17, 1.0, [b"k"]),
-    Question(Op.UNWATCH, 18, 1.0, []),
 ]
 # What arguments are made of, beside what a mutator does to them.
 ARGUMENTS = [b"", b"key", b"-1", b"0", b"65536", b"999999999999999", b"9" * 5000, b"x" * 70_000]
