@@ -96,7 +96,9 @@ def test_a_served_store_survives_thousands_of_broken_requests(served: TCPStore) 
     endpoint = tcp_endpoint("127.0.0.1", served.port)
     connect(lane, endpoint, client_security(served.job_secret), peer="store")
     for number in range(5_000):
-        lane.send_multipart(mutator.break_frames(pack_question(QUESTIONS[number % 12])) or [b""])
+        lane.send_multipart(
+            mutator.break_frames(pack_question(QUESTIONS[number % len(QUESTIONS)])) or [b""]
+        )
         while lane.poll(0):
             lane.recv_multipart()
     assert_serves(served)
