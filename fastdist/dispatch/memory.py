@@ -26,11 +26,27 @@ def require_writable(target: Tensor) -> None:
             "single memory location. Please clone() the tensor before performing the operation: "
             f"it has shape {layout.shape} and strides {layout.strides}"
         )
-    if target.array.__class__ is np.ndarray and not target.array.flags.writeable:
+    array = target.array
+    if array.__class__ is np.ndarray and not array.flags.writeable and not _opened(target):
         raise RuntimeError(
             "unsupported operation: the memory of the written-to tensor is read-only, as the NumPy "
             "array was that it was made of; write to a clone()"
         )
+
+
+def _opened(target: Tensor) -> bool:
+    """Allow writing into a part that repeats nothing of what expand() forbade to write into."""
+    base = None if target.extra is None else target.extra.base
+    return base is not None and base.array.flags.writeable and _may_write(target.array)
+
+
+def _may_write(array: np.ndarray[Any, Any]) -> bool:
+    """Lift from array what expand() forbade; say whether it may be written to now."""
+    try:
+        array.flags.writeable = True
+    except ValueError:
+        return False  # the memory itself is read-only
+    return True
 
 
 def each_place_once(array: Any, layout: Layout) -> Any:
@@ -43,9 +59,4 @@ def each_place_once(array: Any, layout: Layout) -> Any:
     if True not in repeated:
         return array
     part = array[tuple([slice(0, 1) if one else slice(None) for one in repeated])]
-    if part.__class__ is np.ndarray:
-        try:
-            part.flags.writeable = True  # expand() forbade it
-        except ValueError:
-            return array  # the memory itself is read-only
-    return part
+    return array if part.__class__ is np.ndarray and not _may_write(part) else part

@@ -112,7 +112,7 @@ def _from_lists(data: Any) -> np.ndarray[Any, Any]:
         )
     if array.size == 0 and not isinstance(data, np.ndarray):
         return array.astype(np.float64)
-    return array.astype(np.int64) if array.dtype.kind == "i" else array
+    return array.astype(np.int64) if array.dtype.kind == "i" and not _names_dtype(data) else array
 
 
 def _contains_tensors(data: Any) -> bool:
@@ -272,6 +272,10 @@ def full_like(
     return finish(array, where, requires_grad)
 
 
+def _number(value: Any) -> Any:
+    return value.item() if isinstance(value, Tensor | np.generic) else value
+
+
 @checked
 def arange(
     start: Any = None,
@@ -290,9 +294,7 @@ def arange(
     if start is None and end is None:
         raise TypeError("arange() needs an end: arange(end) or arange(start, end, step=1)")
     start, end = (0, start) if end is None else (start or 0, end)
-    start, end, step = [
-        one.item() if isinstance(one, Tensor | np.generic) else one for one in (start, end, step)
-    ]
+    start, end, step = [_number(one) for one in (start, end, step)]
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if not (math.isfinite(start) and math.isfinite(end)):
@@ -323,7 +325,8 @@ def linspace(
     if steps < 0:
         raise RuntimeError(f"number of steps must be non-negative, got {steps}")
     wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
-    return finish(np.linspace(start, end, steps).astype(wanted.numpy), device, requires_grad)
+    values = np.linspace(_number(start), _number(end), steps)
+    return finish(values.astype(wanted.numpy), device, requires_grad)
 
 
 @checked

@@ -81,6 +81,7 @@ class Layout:
 
     @classmethod
     def _make(cls, dtype: DType, device: Device, shape: Shape, strides: Shape | None) -> Layout:
+        given = (dtype, device, shape, strides)
         c_order = contiguous_strides(shape)
         contiguous = strides is None or strides == c_order or _same_walk(shape, strides, c_order)
         if contiguous:
@@ -106,6 +107,8 @@ class Layout:
                 layout.plans = PlanTable()
                 layout.products = PlanTable()
                 cls._interned[key] = layout
+            # Devices' arrays always say their strides: the next one finds the layout at once.
+            cls._interned[given] = layout
         return layout
 
     @classmethod

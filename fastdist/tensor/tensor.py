@@ -287,6 +287,13 @@ class Size(tuple[int, ...]):
 
     __slots__ = ()
 
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return Size(found) if found.__class__ is tuple else found
+
+    def __add__(self, other: Any) -> Any:
+        return Size(tuple.__add__(self, other))
+
     def numel(self) -> int:
         """Return the number of elements of this shape."""
         n = 1

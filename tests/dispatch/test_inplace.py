@@ -21,11 +21,22 @@ def test_inplace_writes_through_an_expand_that_repeats_nothing() -> None:
     assert x.tolist() == [3.0, 4.0, 5.0]
 
 
+def test_inplace_writes_into_a_part_of_an_expand_that_repeats_nothing() -> None:
+    x = fastdist.tensor([1.0, 2.0, 3.0])
+    x.expand(2, 3)[0].add_(1)
+    x.unsqueeze(1).expand(3, 2)[:, 1] *= 2
+    assert x.tolist() == [4.0, 6.0, 8.0]
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        x.unsqueeze(1).expand(3, 2)[0].mul_(2)
+
+
 def test_inplace_refuses_read_only_memory_of_numpy() -> None:
     array = np.arange(3.0)
     array.flags.writeable = False
     with pytest.raises(RuntimeError, match="the written-to tensor is read-only"):
         fastdist.from_numpy(array).mul_(2)
+    with pytest.raises(RuntimeError, match="the written-to tensor is read-only"):
+        fastdist.from_numpy(array).expand(2, 3)[0].mul_(2)
 
 
 def test_inplace_add_of_bools_stays_bool() -> None:

@@ -102,7 +102,12 @@ def test_numbers_in_lists_keep_a_dtype_of_their_own() -> None:
     assert fd.tensor([np.float64(1.0)]).dtype is fd.float64
     assert fd.tensor([[fd.tensor(1.0, dtype=fd.float64)]]).dtype is fd.float64
     assert fd.tensor([np.float32(1.0), np.float32(2.0)]).dtype is fd.float32
+    assert fd.tensor([np.int32(1), np.int32(2)]).dtype is fd.int32
     assert fd.tensor([1.0]).dtype is fd.float32
+
+
+def test_a_range_may_be_bounded_by_tensors() -> None:
+    assert fd.linspace(fd.tensor(0.0), fd.tensor(1.0), 3).tolist() == [0.0, 0.5, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import fastdist
+from fastdist.core.device import CPU
+from fastdist.tensor.layout import Layout
 
 
 @pytest.mark.parametrize("number", [np.float64(2), np.float32(2), np.ones(2) * 2])
@@ -127,3 +129,17 @@ def test_reversed_and_adjoints_of_real_tensors() -> None:
     assert x.H.tolist() == x.mH.tolist() == [[0.0, 2.0], [1.0, 3.0]]
     with pytest.raises(RuntimeError, match=r"tensor.H is only supported on matrices"):
         _ = fastdist.ones(2, 2, 2).H
+
+
+def test_parts_and_sums_of_sizes_are_sizes() -> None:
+    size = fastdist.zeros(2, 3, 4).shape
+    assert size[1:].numel() == 12 and size[0] == 2
+    assert repr(size[:1] + size[2:]) == "fastdist.Size([2, 4])"
+
+
+def test_c_order_by_any_strides_is_one_layout_found_at_once(monkeypatch: Any) -> None:
+    layout = Layout.of(fastdist.float32, CPU, (7, 1, 3))
+    ways = [(3, 3, 1), (3, 99, 1)]
+    assert all(Layout.of(fastdist.float32, CPU, (7, 1, 3), strides) is layout for strides in ways)
+    monkeypatch.setattr(Layout, "_make", None)
+    assert all(Layout.of(fastdist.float32, CPU, (7, 1, 3), strides) is layout for strides in ways)
