@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 from contextlib import suppress
 
 from fastdist.core.errors import AuthenticationError
@@ -25,7 +24,7 @@ def publish_secret(host: str, port: int, secret: JobSecret) -> int:
     Note    call it after the port is bound: whoever owns the port owns the file
     """
     path = _path(host, port)
-    temporary = f"{path}.{os.getpid()}-{secrets.token_hex(3)}"
+    temporary = f"{path}.{os.getpid()}-{os.urandom(3).hex()}"
     published = -1
     try:
         _remove_orphans(os.path.dirname(path))
@@ -97,7 +96,7 @@ def _remove_if_same(path: str, file: int) -> None:
             return
         # Another owner may have put its own there since. Whoever finds no secret looks again, so
         # that one may be away for a moment.
-        taken = f"{path}.{os.getpid()}-{secrets.token_hex(3)}"
+        taken = f"{path}.{os.getpid()}-{os.urandom(3).hex()}"
         os.rename(path, taken)
         if not _is_same(taken, file):
             with suppress(FileExistsError):
