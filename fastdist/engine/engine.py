@@ -9,13 +9,7 @@ from typing import Any
 
 from ..core.errors import GraphError
 from ..graph.anomaly import anomaly, require_no_nan, warn_of
-from ..graph.forward_streams import (
-    after_pass,
-    before_pass,
-    device_of,
-    hand_over,
-    note_stream,
-)
+from ..graph.forward_streams import after_pass, device_of, hand_over, other_streams
 from ..graph.modes import modes, set_grad_mode, tls
 from ..graph.node import Node, next_sequence_number, node_of, output_number
 from ..tensor.tensor import Tensor, layout_of, wrap
@@ -68,7 +62,8 @@ class Engine:
         if inputs is not None:
             task.init_to_execute(root, inputs, accumulate)
         task.streams = self.device_threads.streams_of(task.nodes_in_graph)
-        task.other_streams = before_pass(task.streams, task.nodes_in_graph)
+        if task.streams:
+            task.other_streams = other_streams(task.streams, task.nodes_in_graph)
         queue.push(NodeTask(task, root, InputBuffer(0)))
         self.run_until_complete(task, queue)
         try:
@@ -197,13 +192,13 @@ class Engine:
             task.captured_vars[capture.output_idx] = captured
 
     def _accumulate(self, task: GraphTask, node: Any, g: Tensor | None, mine: bool) -> None:
+        stream = task.streams.get(node.layout.device) if task.streams else None
         if g is None:
             pass  # nothing to add, but the hooks below still run
         elif task.create_graph or modes.special:
-            node.accumulate_recorded(g)
+            node.accumulate_recorded(g, stream)
         else:
-            node.accumulate(g.array, mine)
-        note_stream(node, node.layout.device)
+            node.accumulate(g.array, mine, stream)
         if node.hooks is not None:
             hooks.run_post_hooks(node, (), (g,))
 

@@ -13,6 +13,7 @@ from ..backends.backend import backend_of
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Extra, Tensor, layout_of, wrap
+from .forward_streams import follow
 from .modes import enable_grad
 from .node import Hooks, Node, RemovableHandle
 
@@ -69,9 +70,14 @@ class AccumulateGrad(Node):
         self._variable = ref(leaf)
         leaf.edge = self
 
-    def accumulate(self, g: Any, fresh: bool) -> None:
-        """Add a raw array into `.grad`; one that is fresh may be kept, any other is copied."""
+    def accumulate(self, g: Any, fresh: bool, stream: Any = None) -> None:
+        """Add a raw array into `.grad`; one that is fresh may be kept, any other is copied.
+
+        stream is the current one of the leaf's device, None for the CPU
+        """
         with self.lock:
+            if stream is not None:
+                self._follow(stream)
             grad = self.grad
             if grad is None:
                 backend = backend_of(self.layout.device.type)
@@ -92,13 +98,20 @@ class AccumulateGrad(Node):
         if self.post_accumulate:
             self._run_post_accumulate()
 
-    def accumulate_recorded(self, g: Tensor) -> None:
+    def accumulate_recorded(self, g: Tensor, stream: Any = None) -> None:
         """Add a Tensor that has a history of its own, out of place (create_graph)."""
         with self.lock:
+            if stream is not None:
+                self._follow(stream)
             # A copy: g may be another leaf's gradient as well, and `.grad` is added to in place.
             self.grad = _copy(g) if self.grad is None else _add(self.grad, g)
         if self.post_accumulate:
             self._run_post_accumulate()
+
+    def _follow(self, stream: Any) -> None:
+        # Under the lock: a pass on another stream may be about to add as well.
+        follow(stream, getattr(self, "stream", None), () if self.grad is None else (self.grad,))
+        self.stream = stream
 
     def _run_post_accumulate(self) -> None:
         for hook in tuple((self.post_accumulate or {}).values()):

@@ -14,7 +14,8 @@ from .node import Node
 # A Node runs on the stream on which it was recorded, so that what it saved is there, and memory
 # that it lets go of is used anew only after it. Where a gradient goes from one stream to another
 # the second waits for the first. Leaves accumulate on the stream that is current where the pass was
-# started, which at the end waits for all others: who asked for the pass sees what came of it.
+# started, each after what other passes added to it on theirs; at the end that stream waits for all
+# others: who asked for the pass sees what came of it.
 
 
 def device_of(node: Node) -> Device | None:
@@ -38,35 +39,30 @@ def note_stream(node: Node, device: Device) -> None:
         node.stream = backend_of(device.type).current_stream(device.index)
 
 
+def follow(stream: Any, made_on: Any, tensors: Iterable[Tensor]) -> None:
+    """Let stream, which will use tensors, wait for the one (None: none) that makes them."""
+    if made_on is None or made_on is stream:
+        return
+    stream.wait_event(made_on.record_event())
+    for tensor in tensors:
+        backend_of(tensor.layout.device.type).record_stream(tensor.array, stream)
+
+
 def hand_over(g: Tensor, stream: Any) -> None:
     """Let stream wait for g, which the calling thread's current stream makes."""
     device = g.layout.device
-    backend = backend_of(device.type)
-    made_on = backend.current_stream(device.index)
-    if made_on is not stream:
-        stream.wait_event(made_on.record_event())
-        backend.record_stream(g.array, stream)
+    follow(stream, backend_of(device.type).current_stream(device.index), (g,))
 
 
-def before_pass(streams: dict[Any, Any], nodes: Iterable[Node]) -> list[tuple[Any, Any]]:
-    """Let a pass's own streams wait for passes on others that added to its leaves.
-
-    Returns (stream of the pass, another that its Nodes run on) pairs, for `after_pass`.
-    """
+def other_streams(streams: dict[Any, Any], nodes: Iterable[Node]) -> list[tuple[Any, Any]]:
+    """Return (stream of a pass, another that its Nodes run on) pairs, for `after_pass`."""
     pairs: dict[int, tuple[Any, Any]] = {}
-    waited: set[int] = set()
     for node in nodes:
-        recorded_on = getattr(node, "stream", None)
-        if recorded_on is None:
-            continue
-        own = streams.get(device_of(node))
-        if own is None or own is recorded_on:
-            continue
-        if not node.is_accumulate:
-            pairs[id(recorded_on)] = (own, recorded_on)
-        elif id(recorded_on) not in waited:
-            waited.add(id(recorded_on))
-            own.wait_event(recorded_on.record_event())
+        recorded_on = None if node.is_accumulate else getattr(node, "stream", None)
+        if recorded_on is not None:
+            own = streams.get(device_of(node))
+            if own is not None and own is not recorded_on:
+                pairs[id(recorded_on)] = (own, recorded_on)
     return list(pairs.values())
 
 

@@ -281,6 +281,21 @@ def test_captured_gradient_is_there_for_the_caller(device: SimBackend) -> None:
     assert (gy.to("cpu").tolist(), gx.to("cpu").tolist()) == ([4.0] * 100, [8.0] * 100)
 
 
+def test_pass_waits_for_what_another_adds_to_its_leaves_meanwhile(device: SimBackend) -> None:
+    x = fd.ones(100, device="sim:0", requires_grad=True)
+    device.synchronize(0)
+
+    def add_on_another_stream(g: Tensor) -> None:
+        with fd.enable_grad(), device.stream(0):
+            (x * 2.0).sum().backward()
+
+    with device.stream(0):
+        y = x * 3.0
+        y.register_hook(add_on_another_stream)
+        y.sum().backward()
+        assert x.grad.to("cpu").tolist() == [5.0] * 100
+
+
 def test_pass_waits_for_the_pass_that_added_to_its_leaves_before(device: SimBackend) -> None:
     x = fd.ones(100, device="sim:0", requires_grad=True)
     device.synchronize(0)

@@ -14,6 +14,7 @@ from ...core.future import Future
 from ...engine.graph_task import GraphTask
 from ...graph.accumulate_grad import AccumulateGrad
 from ...graph.add_gradients import add_gradients, copy_gradient
+from ...graph.forward_streams import follow
 from ...graph.modes import modes
 from ...tensor.tensor import Tensor
 from .recv_rpc_backward import RecvRpcBackward
@@ -203,12 +204,8 @@ class DistAutogradContext:
         A pass adds on the streams that were current where it began; the next one may begin on
         others, and an optimiser takes the gradients on a thread of the pool.
         """
-        backend = backend_of(device.type)
-        here, added_on = backend.current_stream(device.index), self._added_on.get(device)
-        if added_on is not None and added_on is not here:
-            here.wait_event(added_on.record_event())
-            for grad in grads:
-                backend.record_stream(grad.array, here)
+        here = backend_of(device.type).current_stream(device.index)
+        follow(here, self._added_on.get(device), grads)
         return here
 
     def add_outstanding_rpc(self, future: Future[Any], *, wait: bool = True) -> None:

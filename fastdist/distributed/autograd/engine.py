@@ -14,7 +14,7 @@ from ...engine.engine import engine as local_engine
 from ...engine.graph_task import GraphRoot, GraphTask
 from ...engine.input_buffer import InputBuffer
 from ...engine.ready_queue import NodeTask
-from ...graph.forward_streams import after_pass, before_pass
+from ...graph.forward_streams import after_pass, other_streams
 from ...graph.node import Node, next_sequence_number
 from ...tensor.tensor import Tensor
 from ..rpc.agent import get_current_agent, is_current_agent_set
@@ -251,7 +251,7 @@ class DistEngine:
             task = compute_dependencies(context, root, retain_graph, queue)
             task.streams = local_engine().device_threads.streams_of(task.nodes_in_graph)
             if task.streams:
-                task.other_streams = before_pass(task.streams, task.nodes_in_graph)
+                task.other_streams = other_streams(task.streams, task.nodes_in_graph)
             context.set_graph_task(task, pass_id, requester, is_auto)
             self._initialized.add(context.id)
         if task.streams:
