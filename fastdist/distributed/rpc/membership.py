@@ -18,6 +18,7 @@ from fastdist.core.version import __version__
 from fastdist.distributed.pipe.host import boot_id, pid_namespace, process_start
 from fastdist.distributed.pipe.limits import DEFAULT, Limits
 from fastdist.distributed.pipe.message import VERSION
+from fastdist.distributed.sockets import descriptor_limit
 from fastdist.distributed.store import PrefixStore, Store
 
 _NAME: Final = re.compile(r"^[A-Za-z0-9\-_:]*$")
@@ -64,6 +65,7 @@ class Record:
     pid_namespace: str = field(default_factory=pid_namespace)
     version: str = __version__
     wire_version: int = VERSION
+    descriptors: int = field(default_factory=descriptor_limit)
     limits: Limits = DEFAULT
 
     @property
@@ -108,7 +110,10 @@ class Record:
 def _require_types(record: Record) -> None:
     """Raise TypeError unless each field holds what it should: any member can write to the store."""
     texts = (record.name, record.security, record.boot_id, record.pid_namespace, record.version)
-    numbers = (record.rank, record.world_size, record.incarnation, record.pid, record.wire_version)
+    numbers = (
+        *(record.rank, record.world_size, record.incarnation, record.pid),
+        *(record.wire_version, record.descriptors),
+    )
     maps = (record.addresses, *record.device_maps.values())
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("a text is none")

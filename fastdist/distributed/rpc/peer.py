@@ -15,9 +15,10 @@ from fastdist.distributed.pipe.credit import Credit
 from fastdist.distributed.pipe.host import process_start
 from fastdist.distributed.pipe.lane import Lane
 from fastdist.distributed.pipe.message import Buffer, Message
-from fastdist.distributed.pipe.pipe import MAX_OWN_LANES, Pipe
+from fastdist.distributed.pipe.pipe import Pipe
 from fastdist.distributed.sockets import Doorbell, monitor
 
+from .descriptors import own_lanes_between
 from .inquiry import ask_about
 from .membership import Record
 from .message_types import MessageType
@@ -87,7 +88,7 @@ class Peer:
         self.takes = me.limits
         # Lends memory to the peer, where both may share some.
         self.lender: Lender | None = None
-        own_lanes = min(MAX_OWN_LANES, record.limits.connections - 1)
+        own_lanes = min(own_lanes_between(me, record), record.limits.connections - 1)
         self.pipe = Pipe(self._connect, self._greet, self._attend, own_lanes)
         same_host = me.shares_host_with(record)
         self._state = PeerState(time.monotonic(), Patience(grace_s=1.0 if same_host else 10.0))

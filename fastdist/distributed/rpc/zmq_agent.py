@@ -16,6 +16,7 @@ from . import constants, gate
 from .agent import RpcAgent
 from .arena_offers import ArenaOffers
 from .client import Client
+from .descriptors import require_descriptors
 from .handlers import Reply
 from .membership import (
     Record,
@@ -79,6 +80,7 @@ class ZmqAgent(RpcAgent):
         self._rpc_timeout_s = options.rpc_timeout
         self._switch_interval_before: float | None = None
         options.limits.set_for_sockets()
+        require_descriptors(world_size)
         self._context = Context(
             options._transports, options._channels, host=host, security=security
         )

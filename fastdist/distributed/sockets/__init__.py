@@ -32,6 +32,7 @@ from .addresses import (
 from .certificates import CertificateFolder
 from .connections import MAX_CONNECTIONS, Connections
 from .context import Socket, open_socket_count, open_socket_names, terminate, unique_name
+from .descriptors import descriptor_limit
 from .doorbell import Doorbell
 from .monitor import SocketEvent, SocketMonitor
 from .options import (
@@ -75,6 +76,7 @@ __all__ = [
     "authenticated_rank",
     "bind",
     "connect",
+    "descriptor_limit",
     "free_port",
     "has_message",
     "ipc_directory",

@@ -38,6 +38,8 @@ class Door(NamedTuple):
         if self.events is not None and self.connections is not None:
             while (event := self.events.try_receive()) is not None:
                 self.connections.happened(event)
+            for descriptor, endpoint in self.connections.take_overdue():
+                hang_up(descriptor, endpoint)
 
 
 class Verdict(NamedTuple):

@@ -21,12 +21,18 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 
+from .descriptors import descriptor_limit
 from .events import ACCEPTED, DISCONNECTED, SocketEvent
 
 # One lane for asynchronous calls and eight for callers that block: what an honest peer opens.
 MAX_CONNECTIONS = 9
 # Longer than a handshake may take: whoever is silent for this time has been admitted.
 SPEAKS_WITHIN_S = 10.0
+# Where strangers use up the descriptors, nobody else gets one, and libzmq ends a process that
+# cannot accept at its unix socket. So when so few are left, who has said nothing yet must go, the
+# oldest first; those who came last are spared: a member proves itself within milliseconds.
+_RESERVE = 1024
+_SPARED = 8
 
 _logger = logging.getLogger(__name__)
 
@@ -43,6 +49,7 @@ class Connections:
         max_per_member: int = MAX_CONNECTIONS,
         speaks_within_s: float = SPEAKS_WITHIN_S,
         clock: Callable[[], float] = time.monotonic,
+        descriptor_limit: Callable[[], int] = descriptor_limit,
     ) -> None:
         self.max_per_member = max_per_member
         # Routes whose connection has ended, for the socket's reader to forget.
@@ -50,6 +57,7 @@ class Connections:
         self.num_refused = 0
         self._speaks_within_s = speaks_within_s
         self._clock = clock
+        self._descriptor_limit = descriptor_limit
         # Guards everything below.
         self._lock = threading.Lock()
         # Descriptor -> when and at which endpoint it was accepted, until it brings a message.
@@ -93,6 +101,7 @@ class Connections:
             if event.kind == ACCEPTED:
                 self._end(event.value)
                 self._silent[event.value] = self._clock(), event.endpoint
+                self._make_room(event.value)
             elif event.kind == DISCONNECTED:
                 self._end(event.value)
 
@@ -128,6 +137,16 @@ class Connections:
             self._num_speaking[member] -= 1
             self.ended.append(route)
 
+    def _make_room(self, newest: int) -> None:
+        """Let those go that have been silent for longest, if descriptors become few."""
+        limit = self._descriptor_limit()
+        # The lowest number that is free is given, so the newest tells how many there are.
+        if newest < limit - min(_RESERVE, limit // 4):
+            return
+        while len(self._silent) > _SPARED:
+            oldest = next(iter(self._silent))
+            self._overdue.append((oldest, self._silent.pop(oldest)[1]))
+
     def _drop_void(self, member: str) -> None:
         pending = self._pending.get(member, deque())
         # The one that asks to come in is silent, too, but not admitted yet.
@@ -137,28 +156,38 @@ class Connections:
         while pending and (num_void > 0 or pending[0] < before):
             pending.popleft()
             num_void -= 1
-        self._overdue = [(fd, at) for fd, (when, at) in self._silent.items() if when < before]
+        self._overdue += [(fd, at) for fd, (when, at) in self._silent.items() if when < before]
 
 
 def hang_up(descriptor: int, endpoint: str) -> bool:
     """End a connection that was accepted at endpoint; False if it has ended by itself.
 
     Note    libzmq cannot be asked to. It reads the end of the stream, as if the peer had hung up.
-            The descriptor may be another's by now, so a copy of it is looked at before it is used.
+            The descriptor may be another's by now, so a copy of it is looked at before it is used;
+            where none is left for a copy, itself: then most are strangers' anyway
     """
     try:
-        copy = os.dup(descriptor)
-    except OSError:
+        looked_at = os.dup(descriptor)
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            return False
+        looked_at = descriptor
+    try:
+        connection = standard_socket.socket(fileno=looked_at)
+    except OSError:  # no socket
+        if looked_at != descriptor:
+            os.close(looked_at)
         return False
     try:
-        with standard_socket.socket(fileno=copy) as connection:
-            address = connection.getsockname()
-            is_ours = isinstance(address, tuple) and endpoint.endswith(f":{address[1]}")
-            connection.getpeername()
-            if is_ours:
-                connection.shutdown(standard_socket.SHUT_RDWR)
-            return is_ours
-    except OSError as error:
-        if error.errno == errno.ENOTSOCK:
-            os.close(copy)
+        address = connection.getsockname()
+        is_ours = isinstance(address, tuple) and endpoint.endswith(f":{address[1]}")
+        connection.getpeername()
+        if is_ours:
+            connection.shutdown(standard_socket.SHUT_RDWR)
+        return is_ours
+    except OSError:
         return False
+    finally:
+        if looked_at == descriptor:
+            connection.detach()
+        connection.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-import resource
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import zmq
 
 from fastdist.core.errors import FastdistError
+
+from .descriptors import descriptor_limit, raise_descriptor_limit
 
 if TYPE_CHECKING:
     from .connections import Connections
@@ -96,6 +97,7 @@ def open_socket(kind: int, name: str) -> Socket:
         if _forked_from is not None:
             raise _fork_error()
         if _context is None:
+            raise_descriptor_limit()
             _context = zmq.Context()
             _context.set(zmq.MAX_SOCKETS, MAX_SOCKETS)
         try:
@@ -105,7 +107,7 @@ def open_socket(kind: int, name: str) -> Socket:
                 raise
             raise FastdistError(
                 f"no descriptor is left for a socket ({name}): this process may have "
-                f"{resource.getrlimit(resource.RLIMIT_NOFILE)[0]}, and {len(_open_sockets)} "
+                f"{descriptor_limit()}, and {len(_open_sockets)} "
                 "sockets are open; raise the limit (ulimit -n), or look who connects to its ports"
             ) from error
         socket.number = next(_numbers)

@@ -54,6 +54,21 @@ def ended(descriptor: int) -> SocketEvent:
     return SocketEvent(monitor.DISCONNECTED, AT, descriptor)
 
 
+def test_the_oldest_strangers_go_when_descriptors_become_few() -> None:
+    connections = Connections(9, descriptor_limit=lambda: 100)
+    for descriptor in range(20, 75):
+        connections.happened(accepted(descriptor))
+    assert connections.take_overdue() == []
+    connections.spoke("3", b"route", 25)
+    connections.happened(accepted(75))
+    overdue = connections.take_overdue()
+    # Who has spoken stays, and so do the last eight.
+    assert overdue == [(fd, AT) for fd in range(20, 68) if fd != 25]
+    for descriptor, _ in overdue:
+        connections.happened(ended(descriptor))
+    assert connections.held_by("3") == 1
+
+
 def come(connections: Connections, member: str, descriptor: int) -> bool:
     """Let a member connect and be admitted, as libzmq tells it."""
     connections.happened(accepted(descriptor))
