@@ -67,6 +67,25 @@ class Module(StateDict):
         entry = Hook(hook, with_kwargs, always_call)
         return add_hook(self._forward_hooks, entry, prepend=prepend)
 
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call hook(module, grad_input, grad_output) when the gradients of a call's arguments are
+        there; what it returns takes grad_input's place.
+
+        Note    of keyword arguments nothing is told
+        """
+        # Among the forward hooks, so that a module without any asks for nothing more at a call.
+        return add_hook(self._forward_hooks, Hook(hook, backward="full"), prepend=prepend)
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call hook(module, grad_output) when the gradients of a call's results are there; what it
+        returns takes their place.
+        """
+        return add_hook(self._forward_hooks, Hook(hook, backward="pre"), prepend=prepend)
+
     def train(self, mode: bool = True) -> Self:
         """Put this module and all below it into training mode, or out of it.
 

@@ -1,19 +1,25 @@
-"""Hooks around a Module's forward: what is called before and after it."""
+"""Hooks around a Module's forward, and those that forward arranges for the backward pass."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..graph.node import RemovableHandle
 
+if TYPE_CHECKING:
+    from .backward_hooks import BackwardWatch
+
 
 class Hook(NamedTuple):
-    """One registered function and how it wants to be called."""
+    """One registered function and how it wants to be called; `backward` is "pre" or "full" where it
+    waits for the gradients of a call.
+    """
 
     call: Callable[..., Any]
     with_kwargs: bool = False
     always_call: bool = False
+    backward: str = ""
 
 
 Hooks = dict[int, Any]
@@ -34,19 +40,34 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     """Call module.forward between its hooks."""
     for hook in tuple(module._forward_pre_hooks.values()):
         args, kwargs = _before(module, hook, args, kwargs)
+    watch = _watch(module)
+    if watch is not None:
+        args = watch.inputs(args)
     called: set[int] = set()
     try:
         result = module.forward(*args, **kwargs)
         for number, hook in tuple(module._forward_hooks.items()):
             called.add(number)
-            result = _after(module, hook, args, kwargs, result)
+            if not hook.backward:
+                result = _after(module, hook, args, kwargs, result)
     except BaseException:
         for number, hook in tuple(module._forward_hooks.items()):
             if hook.always_call and number not in called:
                 # The first error is the one to tell; a hook that fails as well is its context.
                 _after(module, hook, args, kwargs, None)
         raise
-    return result
+    return result if watch is None else watch.outputs(result)
+
+
+def _watch(module: Any) -> BackwardWatch | None:
+    found: dict[str, list[Callable[..., Any]]] = {"pre": [], "full": [], "": []}
+    for hook in tuple(module._forward_hooks.values()):
+        found[hook.backward].append(hook.call)
+    if not found["pre"] and not found["full"]:
+        return None
+    from .backward_hooks import BackwardWatch  # few models have any, and autograd takes its time
+
+    return BackwardWatch(module, found["pre"], found["full"])
 
 
 def _before(

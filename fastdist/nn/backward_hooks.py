@@ -1,0 +1,122 @@
+"""Hooks around a Module's backward: what they are told of gradients, and may change.
+
+What goes into the module and what comes out of it passes a seam, a Function that changes nothing
+and sees the gradients on their way back. The seam of the outputs is passed first: it tells the
+gradients that come in; at that of the inputs the gradients that go out are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..autograd.function import Function
+from ..graph.modes import tls
+from ..tensor.tensor import Tensor
+
+Grads = tuple[Any, ...]
+
+
+class _Seam(Function):
+    """Gives its tensors on as they are; `see` takes their gradients and returns them."""
+
+    @staticmethod
+    def forward(ctx: Any, see: Callable[[Grads], Grads], *tensors: Tensor) -> Grads:
+        ctx.see = see
+        return tensors
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Grads:
+        return (None, *ctx.see(grads))
+
+    @staticmethod
+    def jvp(ctx: Any, _: Any, *tangents: Any) -> Grads:
+        return tangents
+
+
+class BackwardWatch:
+    """One call of a module with backward hooks: pre are called with (module, grad_output), full
+    with (module, grad_input, grad_output).
+
+    Thread  made by the call; told by whichever thread runs the pass
+    """
+
+    def __init__(
+        self, module: Any, pre: Sequence[Callable[..., Any]], full: Sequence[Callable[..., Any]]
+    ) -> None:
+        self._module, self._pre, self._full = module, pre, full
+        self._grad_output: Grads = ()
+        self._inputs = 0
+        self._seen = False
+
+    def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the arguments behind their seam."""
+        self._inputs = len(args)
+        found, self._seen = _pass_seam(args, self._take_grad_input if self._full else None)
+        return found
+
+    def outputs(self, result: Any) -> Any:
+        """Return what forward returned behind its seam."""
+        if isinstance(result, Tensor):
+            return _pass_seam((result,), self._take_grad_output)[0][0]
+        if isinstance(result, tuple):
+            return _pass_seam(result, self._take_grad_output)[0]
+        return result  # as in PyTorch, gradients of tensors inside of other things are not told
+
+    def _take_grad_output(self, grads: Grads) -> Grads:
+        for hook in self._pre:
+            grads = _chosen(hook(self._module, grads), grads, "Backward pre hook")
+        self._grad_output = grads
+        if self._full and not self._seen:
+            for hook in self._full:
+                given = hook(self._module, (None,) * self._inputs, grads)
+                if given is not None and any(one is not None for one in given):
+                    raise RuntimeError(
+                        "Backward hook for Modules where no input requires gradient should always "
+                        "return None or None for all gradients."
+                    )
+        return grads
+
+    def _take_grad_input(self, grads: Grads) -> Grads:
+        for hook in self._full:
+            given = hook(self._module, grads, self._grad_output)
+            grads = _chosen(given, grads, "Backward hook")
+        self._grad_output = ()  # not kept for as long as the graph is
+        return grads
+
+
+def _pass_seam(
+    values: tuple[Any, ...], see: Callable[[Grads], Grads] | None
+) -> tuple[tuple[Any, ...], bool]:
+    """Return values, those that require grad behind a seam; and whether there are any.
+
+    Note    see is told a gradient for each value, None for those that require none
+    """
+    places = [i for i, one in enumerate(values) if isinstance(one, Tensor) and one.requires_grad]
+    if see is None or not places or not tls.grad:
+        return values, False
+
+    def see_all(grads: Grads) -> Grads:
+        whole: list[Any] = [None] * len(values)
+        for i, grad in zip(places, grads, strict=True):
+            whole[i] = grad
+        found = see(tuple(whole))
+        return tuple([found[i] for i in places])
+
+    behind = list(values)
+    for i, one in zip(places, _Seam.apply(see_all, *[values[i] for i in places]), strict=True):
+        behind[i] = one
+    return tuple(behind), True
+
+
+def _chosen(given: Any, grads: Grads, what: str) -> Grads:
+    """Return the gradients that a hook gave in the place of grads, if it gave any."""
+    if given is None:
+        return grads
+    chosen: Grads = given if isinstance(given, tuple) else (given,)
+    if len(chosen) != len(grads):
+        raise RuntimeError(
+            f"{what} returned an invalid number of grads, got {len(chosen)}, but expected "
+            f"{len(grads)}"
+        )
+    return chosen
