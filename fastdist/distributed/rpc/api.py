@@ -14,6 +14,7 @@ from fastdist.core.future import Future, wait_all
 from . import agent as agents
 from . import constants
 from .agent import RpcAgent, get_current_agent
+from .durations import seconds
 from .membership import WorkerInfo
 
 __all__ = [
@@ -91,6 +92,7 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     Raises  ShutdownIncomplete naming who did not come; RPC is shut down all the same
     """
     agent = get_current_agent()
+    timeout = seconds("timeout", timeout)
     try:
         if graceful:
             # First all of users' calls end, everywhere; then all give up their references and the

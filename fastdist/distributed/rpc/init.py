@@ -13,6 +13,7 @@ from fastdist.distributed.store import PrefixStore, Store
 
 from . import agent as agents
 from . import api, backend_registry
+from .devices import require_own_devices
 from .membership import require_name
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
 from .zmq_agent import ZmqAgent
@@ -147,6 +148,7 @@ def make_agent(
     """Return a started agent of a class that speaks ZeroMQ."""
     if not isinstance(options, TensorPipeRpcBackendOptions):
         raise TypeError(f"`rpc_backend_options` must be a `TensorPipeRpcBackendOptions`. {options}")
+    require_own_devices(name, options)
     host = worker_address(store, given=options.local_address)
     what = "FASTDIST_ADDRESS" if options.local_address is None else "local_address"
     require_own_address(what, host)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Real
 from typing import TypeAlias
 
 from fastdist.core.device import Device
@@ -13,6 +12,7 @@ from fastdist.distributed.pipe.limits import DEFAULT, Limits
 from fastdist.distributed.pipe.registry import channels, transports
 
 from . import constants
+from .durations import seconds
 
 DeviceLike: TypeAlias = int | str | Device
 DeviceMap: TypeAlias = dict[Device, Device]
@@ -34,7 +34,7 @@ class RpcBackendOptions:
             raise TypeError(
                 f"init_method is {init_method!r}; expected env://, tcp://HOST:PORT or file:///PATH"
             )
-        self.rpc_timeout = _seconds("rpc_timeout", rpc_timeout)
+        self.rpc_timeout = seconds("rpc_timeout", rpc_timeout)
         self.init_method = init_method
 
 
@@ -85,7 +85,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         self.security = security
         self.certificates = certificates
         self.strict = strict
-        self.init_timeout = _seconds("init_timeout", init_timeout)
+        self.init_timeout = seconds("init_timeout", init_timeout)
         self.limits = _limits(limits, max_outstanding_bytes)
         self.max_outstanding_bytes = self.limits.outstanding_bytes
         self.switch_interval = switch_interval
@@ -145,14 +145,6 @@ def _limits(limits: Limits | None, max_outstanding_bytes: int | None) -> Limits:
 
 
 ZmqRpcBackendOptions = TensorPipeRpcBackendOptions
-
-
-def _seconds(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} is {value!r}; expected a number of seconds")
-    if not value >= 0:
-        raise ValueError(f"{name} is {value!r}; expected seconds, 0 or more (0: without limit)")
-    return float(value)
 
 
 def _to_device(device: DeviceLike) -> Device:

@@ -15,6 +15,7 @@ from fastdist.distributed.pipe.message import Buffer, Message, decode
 
 from . import interceptors
 from .body import deserialize, must_be_read, serialize, serialize_call
+from .durations import seconds
 from .handlers import Reply
 from .interceptors import Envelope
 from .message_types import USER_WORK, MessageType
@@ -179,7 +180,11 @@ def deadline_of(timeout_s: float) -> tuple[float | None, int]:
 
 @functools.lru_cache(256)
 def whole_ms(timeout_s: float) -> int:
-    """Return a timeout in whole milliseconds: what is left over is dropped, but none becomes 0."""
+    """Return a timeout in whole milliseconds: what is left over is dropped, but none becomes 0.
+
+    Raises  TypeError for what is no number, ValueError for a negative one
+    """
+    timeout_s = seconds("timeout", timeout_s)
     # The small addend is for floats such as 0.57, whose product with 1000 lies just below 570.
     return max(1, int(timeout_s * 1000 + 1e-6)) if timeout_s > 0 else 0
 

@@ -17,6 +17,8 @@ from .agent import RpcAgent
 from .arena_offers import ArenaOffers
 from .client import Client
 from .descriptors import require_descriptors
+from .devices import require_devices_of_maps
+from .durations import seconds
 from .handlers import Reply
 from .membership import (
     Record,
@@ -95,6 +97,8 @@ class ZmqAgent(RpcAgent):
                 if world_size
                 else join_dynamic(store, self.me)
             )
+            if self.members.is_static:
+                require_devices_of_maps(store, self.members, options.init_timeout)
         except BaseException:
             self._listener.close()
             raise
@@ -139,7 +143,7 @@ class ZmqAgent(RpcAgent):
 
     def set_rpc_timeout(self, timeout_s: float) -> None:
         """Change the timeout of calls that give none."""
-        self._rpc_timeout_s = float(timeout_s)
+        self._rpc_timeout_s = seconds("timeout", timeout_s)
 
     def get_worker_info(self, to: str | int | WorkerInfo | None = None) -> WorkerInfo:
         """Return this worker, or the one of a name or id."""
