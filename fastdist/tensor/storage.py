@@ -15,8 +15,9 @@ class HasStorage(Protocol):
 
 # Guards every Storage's `views` and the making of a Storage. One for all: it is held for a few list
 # operations, and a lock per Storage would cost each op that saves its output 60 ns. Take no other
-# lock while it is held.
-_storages_lock = threading.Lock()
+# lock while it is held. Re-entered where a view dies in here, or the garbage collector runs, and a
+# finalizer touches tensors.
+_storages_lock = threading.RLock()
 
 
 class Storage:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import fastdist
 from fastdist.core.device import CPU
 from fastdist.tensor.layout import Layout
+from fastdist.tensor.storage import Storage
 
 
 @pytest.mark.parametrize("number", [np.float64(2), np.float32(2), np.ones(2) * 2])
@@ -143,3 +145,17 @@ def test_c_order_by_any_strides_is_one_layout_found_at_once(monkeypatch: Any) ->
     assert all(Layout.of(fastdist.float32, CPU, (7, 1, 3), strides) is layout for strides in ways)
     monkeypatch.setattr(Layout, "_make", None)
     assert all(Layout.of(fastdist.float32, CPU, (7, 1, 3), strides) is layout for strides in ways)
+
+
+def test_a_view_that_dies_while_views_are_counted_may_touch_tensors() -> None:
+    storage = Storage()
+
+    class Dying:
+        def __del__(self) -> None:
+            storage.bump()
+
+    storage.views = [Dying] * 16  # type: ignore[list-item]
+    counting = threading.Thread(target=storage.add_view, args=(fastdist.ones(1),), daemon=True)
+    counting.start()
+    counting.join(10)
+    assert not counting.is_alive() and storage.version == 16
