@@ -9,7 +9,7 @@ from typing import Any
 
 from ..backends.backend import backend_of
 from ..core.device import Device
-from ..graph.forward_streams import device_of
+from ..graph.forward_streams import device_of, devices_of
 from ..graph.node import Node
 from .ready_queue import ReadyQueue
 
@@ -70,7 +70,8 @@ class DeviceThreads:
         The pass runs on these: what it computes then follows what the caller queued, and precedes
         what it queues next.
         """
-        devices = {device for node in nodes if (device := device_of(node)) is not None}
+        on_devices = (node for node in nodes if device_of(node) is not None)
+        devices = {device for node in on_devices for device in devices_of(node)}
         return {device: backend_of(device.type).current_stream(device.index) for device in devices}
 
     def shutdown(self) -> None:

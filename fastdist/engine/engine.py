@@ -136,8 +136,10 @@ class Engine:
                 # Nearly always; an empty stack would cost as much as a small Node.
                 self._evaluate(task, item, queue)
                 return
+            # What a Node does on other devices than its own goes to the pass's streams as well.
+            others = task.streams.values() if len(task.streams) > 1 else ()
             with ExitStack() as stack:
-                for manager in (state, stream):
+                for manager in (state, *others, stream):
                     if manager is not None:
                         stack.enter_context(manager)
                 self._evaluate(task, item, queue)
@@ -256,7 +258,8 @@ class Engine:
                 buffer = _arrive(task, edge, next_node, g, fresh)
             else:
                 if g is not None and g.layout.device.index is not None:
-                    hand_over(g, stream)
+                    own = g.layout.device is device_of(next_node)
+                    hand_over(g, stream if own else task.streams[g.layout.device])
                 with stream:
                     buffer = _arrive(task, edge, next_node, g, fresh)
             if buffer is not None:

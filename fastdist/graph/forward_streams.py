@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..backends.backend import backend_of
@@ -19,7 +19,7 @@ from .node import Node
 
 
 def device_of(node: Node) -> Device | None:
-    """Return the device that a Node runs on; None for the CPU."""
+    """Return the device that a Node runs on, that of its first output on any; None for the CPU."""
     layout = node.layout
     if layout.__class__ is tuple:
         for part in layout:
@@ -31,6 +31,13 @@ def device_of(node: Node) -> Device | None:
         return None
     found: Device = layout.device
     return found
+
+
+def devices_of(node: Node) -> Iterator[Device]:
+    """Yield the devices of a Node's outputs, some perhaps again; not the CPU."""
+    for part in node.layout if node.layout.__class__ is tuple else (node.layout,):
+        if part is not None and part.device.index is not None:
+            yield part.device
 
 
 def note_stream(node: Node, device: Device) -> None:

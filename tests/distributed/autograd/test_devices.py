@@ -19,11 +19,16 @@ from fastdist.backends.sim import SimBackend
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.global_cpu_thread import GlobalCpuThread
+from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.autograd.send_rpc_backward import SendRpcBackward
+from fastdist.distributed.rpc.message_types import MessageType
 from fastdist.engine.input_buffer import InputBuffer
 from fastdist.engine.ready_queue import NodeTask
+from fastdist.graph.node import Edge
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.tasks import leaf, task_of
+
+BACKWARD = MessageType.BACKWARD_AUTOGRAD_REQ
 
 
 def threads_of_a_pass(context_id: int, x: Tensor) -> list[str]:
@@ -94,6 +99,22 @@ def test_passes_on_several_streams_add_up(agent: FakeAgent, lazy_sim: SimBackend
                 da.backward(context_id, [(x * 3.0).sum()])
         with lazy_sim.stream(0):
             assert da.get_gradients(context_id)[x].to("cpu").tolist() == [9.0] * 100
+
+
+def test_a_gradient_of_a_message_on_two_devices_is_sent_when_it_is_there(
+    agent: FakeAgent, lazy_sim: SimBackend
+) -> None:
+    first, second = (fastdist.ones(100, device=place) for place in ("sim:0", "sim:1"))
+    lazy_sim.synchronize(0), lazy_sim.synchronize(1)
+    with da.context() as context_id:
+        context = da._current_context()
+        receive = RecvRpcBackward(context, 5, 2, (first.layout, second.layout))
+        first.edge, second.edge = Edge(receive, 0), Edge(receive, 1)
+        with lazy_sim.stream(1):
+            loss = (second * 3.0).sum().to("cpu")
+        da.backward(context_id, [loss])
+    (sent,) = [t for t, message in zip(agent.tensors, agent.sent) if message[1] == BACKWARD]
+    assert [grad.tolist() for grad in sent] == [[0.0] * 100, [3.0] * 100]
 
 
 def test_gradients_that_came_are_copied_on_the_stream_of_the_pass(lazy_sim: SimBackend) -> None:
