@@ -28,7 +28,7 @@ def load_digits(seed: int = 0) -> Digits:
     with as_file(files(__package__) / "digits.npz") as path, np.load(path) as stored:
         images = stored["images"].reshape(-1, PIXELS).astype(np.float64) / 16.0
         labels = stored["labels"].astype(np.int64)
-    order = np.random.Generator(np.random.Philox(seed)).permutation(len(labels))
+    order = fastdist.randperm(len(labels), generator=fastdist.Generator().manual_seed(seed)).numpy()
     held_out, training = order[: len(order) // 5], order[len(order) // 5 :]
     return Digits(
         *(
