@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,28 +15,14 @@ from fastdist.core.errors import ContextError
 from fastdist.distributed import rpc
 from fastdist.distributed.optim import DistributedOptimizer
 from tests.distributed.autograd.on_worker import on_worker
+from tests.distributed.members import members
 from tests.distributed.workers import Group
-
-
-def init() -> None:
-    options = rpc.TensorPipeRpcBackendOptions(rpc_timeout=30, init_timeout=30)
-    rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=options)
-
-
-def leave() -> None:
-    rpc.shutdown()
 
 
 @pytest.fixture(scope="module")
 def group() -> Iterator[Group]:
-    group = Group(__file__, 3)
-    try:
-        group.run_all(init)
+    with members(__file__, 3, rpc_timeout=30, init_timeout=30) as group:
         yield group
-        group.run_all(leave)
-        assert group.end() == [0, 0, 0]
-    finally:
-        group.kill()
 
 
 # ---- what workers run for others ----------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import pickle
@@ -29,6 +30,7 @@ class Worker:
 
     def __init__(self, file: str, rank: int, environment: Mapping[str, str]) -> None:
         self.rank = rank
+        self._file = os.path.abspath(file)
         self._here, there = Pipe()
         arguments = [sys.executable, os.path.abspath(__file__), file, str(there.fileno())]
         self.process = subprocess.Popen(
@@ -39,8 +41,10 @@ class Worker:
         there.close()
 
     def start(self, function: Callable[..., Any], *args: Any) -> None:
-        """Begin function(*args) in the worker."""
-        self._here.send_bytes(pickle.dumps((function.__qualname__, args)))
+        """Begin function(*args), of the test's file or a module that can be imported, there."""
+        module = sys.modules[function.__module__]
+        name = _MODULE if getattr(module, "__file__", "") == self._file else module.__name__
+        self._here.send_bytes(pickle.dumps((name, function.__qualname__, args)))
 
     def result(self, timeout_s: float = DEADLINE_S) -> Any:
         """Wait for what was begun, and return its result.
@@ -158,11 +162,12 @@ def _live(file: str, connection: Connection) -> None:
     spec.loader.exec_module(module)
     while True:
         try:
-            name, args = pickle.loads(connection.recv_bytes())
+            module_name, name, args = pickle.loads(connection.recv_bytes())
         except EOFError:
             return
         _died.clear()
         try:
+            module = importlib.import_module(module_name)
             answer = (True, getattr(module, name)(*args))
             assert not _died, f"a thread of the worker died:\n{_died[0]}"
             packed = pickle.dumps(answer)

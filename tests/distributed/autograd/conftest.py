@@ -9,7 +9,8 @@ import pytest
 import fastdist.distributed.autograd as da
 from fastdist.distributed.autograd import container as containers
 from tests.distributed.autograd.fake_agent import FakeAgent, fake_agent
-from tests.distributed.autograd.programs import NOTHING, three_workers, wait_for_no_context
+from tests.distributed.autograd.programs import NOTHING, wait_for_no_context
+from tests.distributed.members import members
 from tests.distributed.workers import Group
 
 
@@ -26,7 +27,7 @@ def agent() -> Iterator[FakeAgent]:
 @pytest.fixture(scope="module")
 def group(request: pytest.FixtureRequest) -> Iterator[Group]:
     """Be three workers that run the functions of the test's file."""
-    with three_workers(str(request.path)) as group:
+    with members(str(request.path), 3, rpc_timeout=30, init_timeout=30) as group:
         yield group
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,32 +13,9 @@ import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.distributed import rpc
 from tests.distributed.autograd.on_worker import outside
-from tests.distributed.workers import Group
 
 KINDS = ("sync", "async", "remote")
 NOTHING = {"num_current_backward_passes": 0, "num_autograd_contexts": 0}
-
-
-def init() -> None:
-    options = rpc.TensorPipeRpcBackendOptions(rpc_timeout=30, init_timeout=30)
-    rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=options)
-
-
-def leave() -> None:
-    rpc.shutdown()
-
-
-@contextmanager
-def three_workers(file: str) -> Iterator[Group]:
-    """Be three workers that run the functions of a test's file."""
-    group = Group(file, 3)
-    try:
-        group.run_all(init)
-        yield group
-        group.run_all(leave)
-        assert group.end() == [0, 0, 0]
-    finally:
-        group.kill()
 
 
 def wait_for_no_context() -> dict[str, int]:

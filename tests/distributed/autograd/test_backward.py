@@ -18,21 +18,15 @@ from tests.distributed.autograd.programs import (
     call,
     close,
     first_of,
-    init,
     leaf,
-    leave,
     make_weight,
     mix,
     mix_along,
     mix_at,
     times_weight,
-    wait_for_no_context,
     weight_gradient,
     weight_has_grad,
 )
-
-# Workers find these by their names in this file.
-__all__ = ["init", "leave", "wait_for_no_context"]
 
 pytestmark = pytest.mark.usefixtures("workers_hold_nothing")
 

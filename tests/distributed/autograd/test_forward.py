@@ -17,18 +17,12 @@ from tests.distributed.autograd.programs import (
     contexts_of,
     current_ids,
     first_of,
-    init,
     leaf,
-    leave,
     mix_at,
     nothing,
     open_gate,
     wait_at_gate,
-    wait_for_no_context,
 )
-
-# Workers find these by their names in this file.
-__all__ = ["init", "leave", "wait_for_no_context"]
 
 pytestmark = pytest.mark.usefixtures("workers_hold_nothing")
 

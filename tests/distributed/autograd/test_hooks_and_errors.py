@@ -22,22 +22,16 @@ from tests.distributed.autograd.programs import (
     close_gate,
     fail,
     first_of,
-    init,
     leaf,
-    leave,
     mix_along,
     mix_at,
     nothing,
     open_gate,
     wait_at_gate,
-    wait_for_no_context,
     weight_gradient,
     what_was_seen,
     with_hook,
 )
-
-# Workers find these by their names in this file.
-__all__ = ["init", "leave", "wait_for_no_context"]
 
 pytestmark = pytest.mark.usefixtures("workers_hold_nothing")
 

@@ -15,18 +15,12 @@ from tests.distributed.autograd.programs import (
     _weight,
     close,
     identity,
-    init,
     leaf,
-    leave,
     make_weight,
     mix,
-    wait_for_no_context,
     weight_has_grad,
     what_was_seen,
 )
-
-# Workers find these by their names in this file.
-__all__ = ["init", "leave", "wait_for_no_context"]
 
 pytestmark = pytest.mark.usefixtures("workers_hold_nothing")
 

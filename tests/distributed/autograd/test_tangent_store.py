@@ -29,11 +29,9 @@ from fastdist.graph.forward_grad import ForwardADLevel
 from fastdist.graph.modes import modes
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.on_worker import on_worker
-from tests.distributed.autograd.programs import init, leave, mix, mix_along, mix_at
+from tests.distributed.autograd.programs import mix, mix_along, mix_at
+from tests.distributed.members import join
 from tests.distributed.workers import Group
-
-# Workers find these by their names in this file.
-__all__ = ["init", "leave"]
 
 BOUND_S = 5.0
 
@@ -223,7 +221,7 @@ def enter_and_call(to: str) -> None:
 def test_levels_of_an_owner_that_dies_end() -> None:
     group = Group(__file__, 3, {"FASTDIST_JOB_SECRET": "5e" * 32})
     try:
-        group.run_all(init)
+        group.run_all(join, {"rpc_timeout": 30, "init_timeout": 30})
         group[0].run(enter_and_call, "w1")
         assert [group[rank].run(mirrors) for rank in (1, 2)] == [1, 1]
         group[0].kill()

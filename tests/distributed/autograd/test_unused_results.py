@@ -12,16 +12,10 @@ from tests.distributed.autograd.on_worker import on_worker, outside
 from tests.distributed.autograd.programs import (
     close,
     first_of,
-    init,
     leaf,
-    leave,
     mix_along,
     mix_at,
-    wait_for_no_context,
 )
-
-# Workers find these by their names in this file.
-__all__ = ["init", "leave", "wait_for_no_context"]
 
 pytestmark = pytest.mark.usefixtures("workers_hold_nothing")
 

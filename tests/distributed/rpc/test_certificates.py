@@ -13,15 +13,8 @@ import fastdist
 from fastdist.core.errors import FastdistError
 from fastdist.distributed import rpc
 from tests.distributed.certificates import make_certificates
+from tests.distributed.members import members
 from tests.distributed.workers import Group, run_group
-
-
-def init() -> None:
-    rpc.init_rpc(f"w{os.environ['RANK']}")
-
-
-def leave() -> None:
-    rpc.shutdown()
 
 
 def who() -> str:
@@ -39,16 +32,9 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def group(certificates: str) -> Iterator[Group]:
-    group = Group(
-        __file__, 3, {"FASTDIST_SECURITY": "certs", "FASTDIST_CERTIFICATES": certificates}
-    )
-    try:
-        group.run_all(init)
+    environment = {"FASTDIST_SECURITY": "certs", "FASTDIST_CERTIFICATES": certificates}
+    with members(__file__, 3, environment) as group:
         yield group
-        group.run_all(leave)
-        assert group.end() == [0, 0, 0]
-    finally:
-        group.kill()
 
 
 def call_everybody() -> list[str]:

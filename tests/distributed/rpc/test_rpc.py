@@ -15,30 +15,16 @@ import fastdist
 from fastdist.core.errors import RemoteError, RpcError, RpcTimeoutError
 from fastdist.distributed import rpc
 from fastdist.futures import Future, wait_all
+from tests.distributed.members import members
 from tests.distributed.workers import Group
 
 MINUTE_S = 60.0
 
 
-def init(rank_timeout_s: float = MINUTE_S) -> None:
-    options = rpc.TensorPipeRpcBackendOptions(rpc_timeout=rank_timeout_s, init_timeout=30)
-    rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=options)
-
-
-def leave() -> None:
-    rpc.shutdown()
-
-
 @pytest.fixture(scope="module")
 def group() -> Iterator[Group]:
-    group = Group(__file__, 3)
-    try:
-        group.run_all(init)
+    with members(__file__, 3, rpc_timeout=MINUTE_S, init_timeout=30) as group:
         yield group
-        group.run_all(leave)
-        assert group.end() == [0, 0, 0]
-    finally:
-        group.kill()
 
 
 def add(a: Any, b: Any, *, c: Any = 0) -> Any:

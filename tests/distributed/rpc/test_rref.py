@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import pickle
 import threading
 import time
@@ -16,29 +15,16 @@ import fastdist
 from fastdist.core.errors import RpcError
 from fastdist.distributed import rpc
 from fastdist.futures import Future
+from tests.distributed.members import members
 from tests.distributed.workers import Group
 
 DEADLINE_S = 5.0
 
 
-def init() -> None:
-    rpc.init_rpc(f"w{os.environ['RANK']}")
-
-
-def leave() -> None:
-    rpc.shutdown()
-
-
 @pytest.fixture(scope="module")
 def group() -> Iterator[Group]:
-    group = Group(__file__, 3)
-    try:
-        group.run_all(init)
+    with members(__file__, 3) as group:
         yield group
-        group.run_all(leave)
-        assert group.end() == [0, 0, 0]
-    finally:
-        group.kill()
 
 
 class Counter:

@@ -23,30 +23,16 @@ from fastdist.distributed import rpc
 from fastdist.distributed.rpc.peer import Peer
 from fastdist.distributed.store import FileStore, PrefixStore
 from fastdist.futures import Future, wait_all
+from tests.distributed.members import join, members
 from tests.distributed.workers import Group, run_group
 
 THREADS = 4
 
 
-def init() -> None:
-    options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=THREADS)
-    rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=options)
-
-
-def leave() -> None:
-    rpc.shutdown()
-
-
 @pytest.fixture(scope="module")
 def group() -> Iterator[Group]:
-    group = Group(__file__, 2)
-    try:
-        group.run_all(init)
+    with members(__file__, 2, num_worker_threads=THREADS) as group:
         yield group
-        group.run_all(leave)
-        assert group.end() == [0, 0]
-    finally:
-        group.kill()
 
 
 def who() -> str:
@@ -226,7 +212,7 @@ def test_agent(group: Group, body: Any) -> None:
 
 
 def look_into_the_store() -> tuple[list[str], list[str], int]:
-    init()
+    join({"num_worker_threads": THREADS})
     agent: Any = rpc._get_current_rpc_agent()
     first_call = agent.client._new_call(0, rpc.MessageType.PYTHON_CALL, [], None, 0.0, "nothing")
     names, addrs = PrefixStore("names", agent.store), PrefixStore("addrs", agent.store)
@@ -288,7 +274,7 @@ def test_the_store_tells_who_came_to_a_shutdown_where_its_leader_cannot(tmp_path
 
 
 def send_after_the_end() -> None:
-    init()
+    join({"num_worker_threads": THREADS})
     agent: Any = rpc._get_current_rpc_agent()
     info = rpc.get_worker_info("w1")
     rpc.shutdown()
@@ -310,7 +296,7 @@ def test_a_message_after_the_end_is_refused_by_its_type() -> None:
 
 
 def end_with_a_call_under_way() -> None:
-    init()
+    join({"num_worker_threads": THREADS})
     agent: Any = rpc._get_current_rpc_agent()
     order: list[str] = []
 
