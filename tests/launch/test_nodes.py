@@ -13,7 +13,7 @@ import pytest
 
 from fastdist.distributed.sockets import free_port
 from fastdist.launch.nodes import BEAT_S, LOST_S
-from tests.launch.way import Way
+from tests.distributed.way import Way
 
 # Until the other node has noticed, ended its workers and reported.
 _LOST_BOUND_S = LOST_S + 4.0

@@ -117,6 +117,13 @@ class Connection:
             "(one may have security='none'), or what listens there is no fastdist store"
         )
 
+    def is_whole(self) -> bool:
+        """Return whether this is still the connection that was established."""
+        while self._events is not None and (event := self._events.try_receive()):
+            if event.kind == monitor.DISCONNECTED:
+                return False
+        return True
+
     def ask(self, op: Op, arguments: list[bytes], timeout_s: float) -> Reply:
         """Send one request and return its answer.
 

@@ -190,9 +190,15 @@ class TCPStore(Store):
             if self._is_closed:
                 raise StoreError(f"{self!r} is closed")
             self._lent += 1
-            if self._idle:
-                return self._idle.pop()
+            idle = self._idle.pop() if self._idle else None
         try:
+            while idle is not None:
+                if idle.is_whole():
+                    return idle
+                # It broke while nobody asked anything: that is nobody's loss.
+                idle.close()
+                with self._connections_lock:
+                    idle = self._idle.pop() if self._idle else None
             return self._connect(deadline)
         except BaseException:
             self._count_back()

@@ -28,6 +28,7 @@ from fastdist.distributed.sockets.published_secret import publish_secret
 from fastdist.distributed.store import TCPStore, host_store, tcp_store
 from fastdist.distributed.store.access import client_security
 from tests.distributed.store.conftest import assert_serves
+from tests.distributed.way import Way
 
 # Some containers have no IPv6 at all.
 IPV6 = ["::1", "[::1]"] if Path("/proc/net/if_inet6").exists() else []
@@ -162,6 +163,18 @@ def test_a_closed_store_gives_its_port_back_at_once() -> None:
     first.close()
     second, _ = host_store(port=port)
     second.close()
+
+
+def test_a_connection_that_broke_while_it_idled_is_made_anew(served: TCPStore) -> None:
+    way = Way(served.port)
+    client = TCPStore("127.0.0.3", served.port, timeout=20, secret=served.job_secret)
+    client.set("key", "value")
+    way.cut()
+    assert way.was_tried.wait(10)  # so the client knows
+    way.mend()
+    assert client.get("key") == b"value"
+    client.close()
+    way.close()
 
 
 def test_a_call_that_does_not_end_does_not_keep_the_port(monkeypatch: pytest.MonkeyPatch) -> None:

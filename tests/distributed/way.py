@@ -1,4 +1,4 @@
-"""What lies between two nodes: a port whose traffic goes on to another, until it is cut."""
+"""What lies between two machines: a port whose traffic goes on to another, until it is cut."""
 
 from __future__ import annotations
 
