@@ -221,8 +221,9 @@ class ThreadPool:
             target=self._live, name=f"{self.name}-{self._threads_made}", daemon=True
         )
         self._threads_made += 1
-        self._threads.add(thread)
+        # First: stop() would wait for ever for one that could not be started.
         thread.start()
+        self._threads.add(thread)
 
     def _live(self) -> None:
         me = threading.current_thread()

@@ -55,9 +55,10 @@ class DeviceThreads:
         thread = threading.Thread(
             target=self._run, args=(device, queue), name=f"fastdist-engine-{device}", daemon=True
         )
+        # First: if there can be no more threads, no pass may wait for this one.
+        thread.start()
         self._threads.append(thread)
         self._queues[device] = queue
-        thread.start()
         return queue
 
     def _run(self, device: Device, queue: ReadyQueue) -> None:

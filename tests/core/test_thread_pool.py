@@ -171,6 +171,17 @@ def test_stop_names_the_threads_that_do_not_end() -> None:
     assert pool.stop(DEADLINE_S) == []
 
 
+def test_stop_waits_for_no_thread_that_could_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    pool = ThreadPool("fastdist-test-pool", max_counted=1)
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    with pytest.raises(RuntimeError, match="can't start"):
+        pool.start()
+    assert pool.stop(DEADLINE_S) == []
+
+
 def test_work_that_raises_is_logged_and_the_pool_lives_on(
     pool: ThreadPool, source: QueueSource, caplog: pytest.LogCaptureFixture
 ) -> None:

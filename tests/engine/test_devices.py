@@ -14,6 +14,7 @@ from fastdist import Tensor
 from fastdist.autograd import Function, backward, grad
 from fastdist.backends import backend_of
 from fastdist.backends.sim import SimBackend
+from fastdist.engine.device_threads import DeviceThreads
 from fastdist.engine.engine import queue_callback
 
 ENGINE_THREAD = "fastdist-engine-sim:0"
@@ -134,6 +135,24 @@ def test_pass_inside_a_device_thread_that_fails_leaves_the_outer_error() -> None
 
     with pytest.raises(RuntimeError, match=r"^grad can be implicitly created only for scalar"):
         Nests.apply(leaf().to("sim:0")).to("cpu").sum().backward()
+
+
+def test_device_whose_thread_could_not_start_gets_one_at_the_next_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    began, device = threading.Event(), fd.device("sim:7")
+    threads = DeviceThreads(lambda queue: (began.set(), queue.pop())[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_more_threads)
+        with pytest.raises(RuntimeError, match="can't start"):
+            threads.queue_of(device)
+    threads.queue_of(device)
+    assert began.wait(10.0)
+    threads.shutdown()
+
+
+def no_more_threads(self: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
 
 
 def test_many_threads_cross_one_device() -> None:

@@ -39,8 +39,9 @@ class Cleaner:
                 self._condition.notify()
             elif self._thread is None:
                 self._is_stopping = False
-                self._thread = threading.Thread(target=self._loop, name=NAME, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._loop, name=NAME, daemon=True)
+                thread.start()
+                self._thread = thread
 
     def flush(self) -> None:
         """Tell, in this thread, what waits to be told."""

@@ -39,10 +39,11 @@ class GlobalCpuThread:
             return
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(
+                thread = threading.Thread(
                     target=self._loop, args=(self.queue,), name=NAME, daemon=True
                 )
-                self._thread.start()
+                thread.start()
+                self._thread = thread
 
     def stop(self) -> None:
         """End the thread and forget what is queued; a later start begins with an empty queue."""

@@ -79,3 +79,19 @@ def test_a_cleaner_that_was_stopped_begins_again(cleaner: Cleaner, told: Told) -
     told.said.clear()
     cleaner.add({1}, 6)
     assert told.wait_for(1)
+
+
+def test_a_thread_that_could_not_start_starts_with_the_next_release(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    cleaner = Cleaner(told.tell)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        with pytest.raises(RuntimeError, match="can't start"):
+            cleaner.add([1], 5)
+    cleaner.add([1], 6)
+    assert told.wait_for(2) and told.said == [(1, [5, 6])]
+    cleaner.stop()

@@ -175,6 +175,25 @@ def test_what_the_cpu_thread_cannot_run_ends_its_pass_and_not_the_thread() -> No
     thread.stop()
 
 
+def test_a_cpu_thread_that_could_not_start_starts_at_the_next_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    ran = threading.Event()
+    thread = GlobalCpuThread(lambda item: ran.set())
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        with pytest.raises(RuntimeError, match="can't start"):
+            thread.start()
+    thread.start()
+    task = task_of(DistAutogradContext(1), leaf().sum())
+    thread.queue.push(NodeTask(task, leaf().sum().grad_fn, InputBuffer(1)))
+    assert ran.wait(5)
+    thread.stop()
+
+
 def test_a_cpu_thread_that_begins_again_begins_with_an_empty_queue() -> None:
     left, ran = task_of(DistAutogradContext(1), leaf().sum()), threading.Event()
     thread = GlobalCpuThread(lambda item: ran.set() if item.graph_task is not left else None)
