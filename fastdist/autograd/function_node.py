@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 from ..core.errors import GraphError, ShapeError
 from ..dispatch.gradients import reduce_recorded
 from ..dispatch.node_code import unpack_input
-from ..graph.node import Node, raise_changed, raise_released
+from ..graph.node import Edge, Node, raise_changed, raise_released
 from ..graph.saved_tensors import has_hooks, pack_one
 from ..ops.creation import zeros
 from ..tensor.layout import Layout
@@ -229,8 +229,6 @@ class _SavedOutput:
 
     def unpack(self, node: FunctionNode) -> Tensor:
         """Return the output with its Node as edge."""
-        from ..graph.node import Edge
-
         if self.storage.version != self.version:
             raise_changed(node, None, self.layout, self.version, self.storage.version)
         alias = wrap(self.array, self.layout)

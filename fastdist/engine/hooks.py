@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..graph.node import Node
+from ..graph.node import Node, node_of, output_number
 from ..tensor.tensor import Tensor, layout_of, wrap
 
 
@@ -127,8 +127,6 @@ def run_post_hooks(node: Node, grads: tuple[Any, ...], g: Any) -> tuple[Any, ...
 
 
 def _edge_device(node: Node, i: int) -> Any:
-    from ..graph.node import node_of, output_number
-
     edge = node.edges[i]
     if edge is None:
         return _device(node, 0)

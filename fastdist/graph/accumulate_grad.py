@@ -11,11 +11,10 @@ import numpy as np
 
 from ..backends.backend import backend_of
 from ..tensor.layout import Layout
-from ..tensor.storage import storage_of
 from ..tensor.tensor import Extra, Tensor, layout_of, wrap
 from .forward_streams import follow
 from .modes import enable_grad
-from .node import Hooks, Node, RemovableHandle
+from .node import Node, RemovableHandle
 
 _LAST = 1 << 62  # deeper than any Node: a leaf's gradient is added as soon as it is there
 
@@ -175,6 +174,3 @@ def extra_of(tensor: Tensor) -> Extra:
     if tensor.extra is None:
         tensor.extra = Extra()
     return tensor.extra
-
-
-__all__ = ["AccumulateGrad", "Hooks", "accumulator_of", "extra_of", "freeze", "storage_of"]
