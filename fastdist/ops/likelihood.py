@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from ..core.device import CPU
@@ -27,6 +28,18 @@ def reduction_code(reduction: str) -> int:
     if reduction not in REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return REDUCTIONS[reduction]
+
+
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """Return what PyTorch's old arguments say, or reduction where they are not given."""
+    if size_average is None and reduce is None:
+        return reduction
+    said = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction='{said}' instead.",
+        stacklevel=4,
+    )
+    return said
 
 
 @structured("loss.nll", has_out=False, fresh=True, node_name="NllLossBackward0")
@@ -135,7 +148,7 @@ def nll_loss(
     Shape   (N, C, ...), (N, ...) -> (), or (N, ...) for reduction "none"
     """
     _require_target(input, target, weight)
-    code = reduction_code(reduction)
+    code = reduction_code(reduction_of(size_average, reduce, reduction))
     return nll_kernel.public(input, target, weight, ignore_index, code)[0]  # type: ignore[no-any-return]
 
 
@@ -220,6 +233,8 @@ def cross_entropy(
 
     Shape   (N, C, ...) and (N, ...) or (N, C, ...) -> (), or (N, ...) for reduction "none"
     """
+    if size_average is not None or reduce is not None:
+        reduction = reduction_of(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if label_smoothing == 0.0 and _are_rows_of_classes(input, target, weight, ignore_index):

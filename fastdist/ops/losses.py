@@ -9,7 +9,7 @@ from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
-from .likelihood import reduction_code
+from .likelihood import reduction_code, reduction_of
 
 
 def reduced(losses: Any, reduction: str) -> Tensor:
@@ -102,6 +102,7 @@ def mse_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """Return the squared differences of input and target, or their mean or sum."""
+    reduction = reduction_of(size_average, reduce, reduction)
     losses = _compared("squared_difference", input, target)
     return reduced(losses if weight is None else losses * weight, reduction)
 
@@ -115,6 +116,7 @@ def l1_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Return the absolute differences of input and target, or their mean or sum."""
+    reduction = reduction_of(size_average, reduce, reduction)
     return reduced(_compared("absolute_difference", input, target), reduction)
 
 
@@ -128,6 +130,7 @@ def smooth_l1_loss(
     beta: float = 1.0,
 ) -> Tensor:
     """Return l1_loss with a parabola within beta of 0."""
+    reduction = reduction_of(size_average, reduce, reduction)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:
@@ -155,6 +158,7 @@ def binary_cross_entropy(
     reduction: str = "mean",
 ) -> Tensor:
     """Return the cross entropy of the probabilities input and target, each in 0 ... 1."""
+    reduction = reduction_of(size_average, reduce, reduction)
     _require_same(input, target)
     losses = _compared("binary_entropy", input, target)
     return reduced(losses if weight is None else losses * weight, reduction)
@@ -171,6 +175,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
 ) -> Tensor:
     """Return binary_cross_entropy of sigmoid(input), without underflow."""
+    reduction = reduction_of(size_average, reduce, reduction)
     _require_same(input, target)
     if pos_weight is None:
         losses = _compared("logit_entropy", input, target)
@@ -199,6 +204,7 @@ def kl_div(
     log_target: bool = False,
 ) -> Tensor:
     """Return target * (log target - input) for log probabilities input."""
+    reduction = reduction_of(size_average, reduce, reduction)
     if log_target:
         losses = target.exp() * (target - input)
     else:

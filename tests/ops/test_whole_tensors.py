@@ -9,6 +9,8 @@ import pytest
 
 import fastdist as fd
 
+F = fd.nn.functional
+
 
 def test_equal_compares_shape_and_elements() -> None:
     a = fd.tensor([1.0, 2.0])
@@ -134,3 +136,30 @@ def test_std_mean_takes_what_std_takes() -> None:
 def test_split_refuses_negative_sizes() -> None:
     with pytest.raises(RuntimeError, match="only non-negative entries"):
         fd.arange(4.0).split([-1, 5])
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.binary_cross_entropy,
+        F.binary_cross_entropy_with_logits, F.kl_div,
+    ],
+)  # fmt: skip
+def test_old_words_for_reductions_are_understood(loss: Callable[..., Any]) -> None:
+    x, y = fd.tensor([0.25, 0.5]), fd.tensor([1.0, 0.0])
+    for old, new in (
+        ({"size_average": False}, "sum"),
+        ({"reduce": False}, "none"),
+        ({"reduce": True, "size_average": True}, "mean"),
+    ):
+        with pytest.warns(UserWarning, match=f"please use reduction='{new}' instead"):
+            found = loss(x, y, **old)
+        assert found.tolist() == loss(x, y, reduction=new).tolist()
+
+
+def test_old_words_for_reductions_of_classes() -> None:
+    logits, classes = fd.eye(2), fd.tensor([0, 0])
+    for loss in (F.cross_entropy, F.nll_loss):
+        with pytest.warns(UserWarning, match="please use reduction='sum' instead"):
+            found = loss(logits, classes, size_average=False)
+        assert found.item() == loss(logits, classes, reduction="sum").item()
