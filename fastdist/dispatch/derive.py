@@ -8,6 +8,7 @@ the place of g, the jvp the tangent, so the two cannot disagree.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -83,11 +84,7 @@ def tensor_expression(body: Body) -> Callable[..., Any]:
         if isinstance(node, Name):
             return node.id
         if isinstance(node, Literal):
-            return (
-                f"_number({node.value!r})"
-                if node.value != node.value or node.value in _INF
-                else repr(node.value)
-            )
+            return repr(node.value)
         assert isinstance(node, Call)
         lines.append(f"    t{len(lines)} = _call({node.primitive!r}, {', '.join(args)})")
         return f"t{len(lines) - 1}"
@@ -96,23 +93,11 @@ def tensor_expression(body: Body) -> Callable[..., Any]:
     source = "\n".join(
         [f"def expression({', '.join(body.names)}):", *lines, f"    return {result}"]
     )
-    names: dict[str, Any] = {
-        "_call": _call,
-        "_number": float,
-        "inf": float("inf"),
-        "nan": float("nan"),
-    }
-    source = (
-        source.replace("_number(inf)", "inf")
-        .replace("_number(-inf)", "-inf")
-        .replace("_number(nan)", "nan")
-    )
+    # inf and nan are how Python writes these numbers, and no words of its own.
+    names: dict[str, Any] = {"_call": _call, "inf": math.inf, "nan": math.nan}
     exec(compile(source, f"<derivative {body.text}>", "exec"), names)
     expression: Callable[..., Any] = names["expression"]
     return expression
-
-
-_INF = (float("inf"), float("-inf"))
 
 
 def _call(primitive: str, *args: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,21 +19,9 @@ from ..kernels.cpu.pointwise import kernel_for
 from ..kernels.cpu.silence import define_silent
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
-from .constants import NUMBERS, constant
 from .gradients import CONDITIONS
 from .op import PLAIN
-
-
-class Pointwise(Protocol):
-    """What this file reads off a pointwise op."""
-
-    name: str
-    parameters: tuple[Any, ...]
-    tensors: tuple[str, ...]
-    number_names: tuple[str, ...]
-    body_names: tuple[str, ...]
-    run_body: Any
-    plain: Any
+from .short_way import SHORT_WAY_NAMES, Pointwise
 
 
 def may_write_at_once(target: Tensor, source: Any = None) -> bool:
@@ -119,18 +107,13 @@ def inplace_way(op: Pointwise, slow: Callable[..., Tensor]) -> Any:
 
 
 def _short_way(op: Pointwise, slow: Callable[..., Tensor]) -> Any:
-    names: dict[str, Any] = {
+    names = {
+        **SHORT_WAY_NAMES,
         "_op": op,
+        "_plain": op.plain,
         "_slow": slow,
-        "_PLAIN": PLAIN,
-        "_NUMBERS": NUMBERS,
-        "_constant": constant,
-        "_modes": modes,
-        "_tls": tls,
-        "_Tensor": Tensor,
         "storage_of": storage_of,
     }
-    names["_plain"] = op.plain
     for parameter in op.parameters:
         names[f"_default_{parameter.name}"] = parameter.default
     return define_silent("\n".join(_lines(op)), "inplace", names)

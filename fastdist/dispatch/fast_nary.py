@@ -9,21 +9,20 @@ path gives it is tried once for each way, not reasoned out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.device import CPU
 from ..core.dtypes import float32, float64
-from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
 from ..kernels.cpu.pointwise import kernel_for
 from ..kernels.cpu.silence import define_silent, silent
 from ..tensor.layout import TINY_LIMIT, Layout
 from ..tensor.tensor import Tensor, empty_shell, layout_of
-from .constants import NUMBERS, constant
 from .gradients import CONDITIONS
-from .op import PLAIN, recoded
+from .op import recoded
+from .short_way import SHORT_WAY_NAMES, Pointwise
 
 TINY, GENERAL, PLAIN_NODE, SPREAD = range(4)
 
@@ -37,30 +36,6 @@ class PointwiseWay(NamedTuple):
     run: Callable[..., Any] | None
     layout: Layout
     node: int
-
-
-class Pointwise(Protocol):
-    """What this file reads off a pointwise op."""
-
-    name: str
-    tensors: tuple[str, ...]
-    number_names: tuple[str, ...]
-    body_names: tuple[str, ...]
-    run_body: Any
-    dtype: str
-    differentiable: bool
-    is_quick: bool
-    written: Any
-    gradient_bodies: tuple[Any, ...]
-
-    @property
-    def nodes(self) -> tuple[Any, ...]:
-        """The tiny, the general, the plain and the spread Node class."""
-
-    def general(
-        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
-    ) -> Any:
-        """Run the op the general way."""
 
 
 @silent  # type: ignore[untyped-decorator]
@@ -143,15 +118,10 @@ def nary(op: Pointwise, general: Callable[..., Any] | None = None) -> Callable[.
     """Return op as a function of its tensors and then its numbers; what has no way goes the
     general one.
     """
-    names: dict[str, Any] = {
+    names = {
+        **SHORT_WAY_NAMES,
         "_op": op,
         "_general": general or op.general,
-        "_PLAIN": PLAIN,
-        "_NUMBERS": NUMBERS,
-        "_constant": constant,
-        "_modes": modes,
-        "_tls": tls,
-        "_Tensor": Tensor,
         "_shell": empty_shell,
         "_next": next_sequence_number,
     }

@@ -203,17 +203,14 @@ def _explained(input: Tensor, basic: tuple[Any, ...]) -> Exception:
         )
     if len(wanted) > len(shape):
         return DimError(f"too many indices for tensor of dimension {len(shape)}")
-    after = basic.index(Ellipsis) if Ellipsis in basic else len(basic)
-    skipped = len(shape) - len(wanted)
     axis = 0
-    for i, one in enumerate(basic):
+    for one in basic:
         if one is Ellipsis:
-            axis += skipped
+            axis += len(shape) - len(wanted)
         elif one is not None:
             if isinstance(one, int) and not -shape[axis] <= one < shape[axis]:
                 break
             axis += 1
-        assert i <= len(basic) and after >= 0
     return DimError(f"index {one} is out of bounds for dimension {axis} with size {shape[axis]}")
 
 

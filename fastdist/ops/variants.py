@@ -11,7 +11,7 @@ from ..core.errors import DTypeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
-from ..dispatch.promotion import get_default_dtype, result_dtype
+from ..dispatch.promotion import result_dtype
 from ..tensor.tensor import Tensor
 
 # Looked up at the call: the table holds the closure that namespace has put there by then.
@@ -205,8 +205,3 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     elif weight.layout.shape:
         weight = weight.reshape(())
     return _ops["prelu_kernel"].public(input, weight)  # type: ignore[no-any-return]
-
-
-def default_dtype_of(input: Tensor) -> Any:
-    """Return input's dtype if it is floating, else the default."""
-    return input.layout.dtype if input.layout.dtype.is_floating_point else get_default_dtype()

@@ -1,0 +1,47 @@
+"""What the short ways of pointwise ops have in common: what they read off an op, and by which names
+their text knows the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+from ..graph.modes import modes, tls
+from ..tensor.tensor import Tensor
+from .constants import NUMBERS, constant
+from .op import PLAIN
+
+SHORT_WAY_NAMES: Final[dict[str, Any]] = {
+    "_PLAIN": PLAIN,
+    "_NUMBERS": NUMBERS,
+    "_constant": constant,
+    "_modes": modes,
+    "_tls": tls,
+    "_Tensor": Tensor,
+}
+
+
+class Pointwise(Protocol):
+    """What the short ways read off a pointwise op."""
+
+    name: str
+    parameters: tuple[Any, ...]
+    tensors: tuple[str, ...]
+    number_names: tuple[str, ...]
+    body_names: tuple[str, ...]
+    run_body: Any
+    plain: Any
+    dtype: str
+    differentiable: bool
+    is_quick: bool
+    written: Any
+    gradient_bodies: tuple[Any, ...]
+
+    @property
+    def nodes(self) -> tuple[Any, ...]:
+        """The tiny, the general, the plain and the spread Node class."""
+
+    def general(
+        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
+    ) -> Any:
+        """Run the op the general way."""
