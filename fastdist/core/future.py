@@ -198,12 +198,18 @@ class Future(Generic[T]):
         _call(callback, self)
 
     def _run(self, callbacks: list[Callable[[Future[T]], object]]) -> None:
-        for callback in callbacks:
-            # A closed pool takes nothing any more; whoever waits for a callback must not wait for
-            # ever.
-            executor = None if callback.__class__ is _AtOnce else self._executor
-            if executor is None or not executor.submit(_call, callback, self):
-                _call(callback, self)
+        left = iter(callbacks)
+        try:
+            for callback in left:
+                # A closed pool takes nothing any more; whoever waits for a callback must not wait
+                # for ever.
+                executor = None if callback.__class__ is _AtOnce else self._executor
+                if executor is None or not executor.submit(_call, callback, self):
+                    _call(callback, self)
+        except BaseException:
+            # Ctrl-C or sys.exit() in one of them: the others are called all the same.
+            self._run(list(left))
+            raise
 
 
 _COMPLETED_TWICE = (

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import pickle
+import sys
 import threading
 import time
 import weakref
@@ -147,6 +148,15 @@ def test_an_error_in_a_done_callback_is_logged_and_stops_nobody(
 
 
 @pytest.mark.seed("E43")
+def test_a_callback_that_exits_keeps_nobody_else_from_hearing() -> None:
+    future: Future[int] = Future()
+    future.add_done_callback(lambda _: sys.exit(3))
+    child = future.then(lambda done: done.value() + 1)
+    with pytest.raises(SystemExit):
+        future.set_result(1)
+    assert child.done() and child.value() == 2
+
+
 def test_waiting_lets_other_threads_go_on() -> None:
     future: Future[int] = Future()
     counted = 0
