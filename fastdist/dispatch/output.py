@@ -51,9 +51,12 @@ def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
 
 
 def _grow(out: Tensor, shape: Shape) -> bool:
-    """Give out memory of shape if it had none and is no view; say whether it has now."""
+    """Give out memory of shape if it had none; say whether it has now. A view, or what stands in a
+    graph, keeps the shape that others know it by.
+    """
     layout = out.layout
-    if layout.numel or (out.extra is not None and out.extra.base is not None):
+    is_view = out.extra is not None and out.extra.base is not None
+    if layout.numel or is_view or out.edge is not None:
         return False
     device = layout.device
     out.array = backend_of(device.type).empty(shape, layout.dtype.numpy, device.index)

@@ -158,5 +158,7 @@ def test_out_of_no_elements_grows_and_any_other_must_fit() -> None:
         fd.add(fd.ones(2), 1, out=out)
     with pytest.raises(RuntimeError, match="give an out of that shape"):
         fd.add(fd.ones(2), 1, out=fd.ones(3)[:0])
+    with fd.no_grad(), pytest.raises(RuntimeError, match="give an out of that shape"):
+        fd.add(fd.ones(2), 1, out=fd.ones(0, requires_grad=True))
     with pytest.raises(RuntimeError, match="unsupported operation: more than one element"):
         fd.add(fd.ones(3), 1, out=fd.ones(1).expand(3))
