@@ -69,8 +69,8 @@ class Tensor(TensorMethods, metaclass=TensorType):
     no Python runs, because making a result is on the path of every call.
 
     Note    `array` is the backend's raw array, `layout` its interned facts, `edge` None (no
-            gradient wanted), an AccumulateGrad (a leaf), a Node, or an Edge (one output of several);
-            attributes of the user's own only Parameters and other subclasses take
+            gradient wanted), an AccumulateGrad (a leaf), a Node, or an Edge (one output of
+            several); attributes of the user's own only Parameters and other subclasses take
     """
 
     __slots__ = ("__weakref__", "array", "edge", "extra", "layout", "storage")
