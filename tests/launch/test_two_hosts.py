@@ -67,6 +67,7 @@ def test_a_job_outlives_a_cable_that_is_pulled_for_a_moment(hosts: TwoHosts) -> 
         run.wait_for("status 0.")
 
 
+@pytest.mark.slow  # test_nodes.py freezes a node in every run
 def test_a_cable_that_is_pulled_for_good_is_an_error_at_both_ends(hosts: TwoHosts) -> None:
     hosts.set_cable("down")
     for node, run in enumerate(hosts.runs):
