@@ -43,10 +43,15 @@ def wait_for_pass(
     Raises  GraphError naming the sends that no gradient reached, if the pass has come to rest
     """
     timeout_s = get_current_agent().get_rpc_timeout() if is_current_agent_set() else 0.0
-    if context.is_auto and begun is not None and not begun:
+    is_asking = context.is_auto and begun is not None and not begun
+    while is_asking:
         if wait(QUIET_S):
             return
-        begun += _let_all_begin(get_current_agent(), context)
+        found = _ask_round(get_current_agent(), context)
+        # Without an answer of each somebody might sleep on, and the pass with it.
+        is_asking = found is None
+        if found is not None and begun is not None:
+            begun += _let_all_begin(get_current_agent(), context, found)
     before: Any = None
     while not wait(timeout_s if timeout_s > 0 else None):
         found = _ask_round(get_current_agent(), context)
@@ -82,8 +87,10 @@ def handle_progress(envelope: Envelope) -> Reply:
     return Reply([], {**context.progress(pass_id), "workers": workers})
 
 
-def _let_all_begin(agent: RpcAgent, context: DistAutogradContext) -> list[Future[Any]]:
-    found = _ask_round(agent, context) or {}
+def _let_all_begin(
+    agent: RpcAgent, context: DistAutogradContext, found: dict[int, dict[str, Any]]
+) -> list[Future[Any]]:
+    """Ask those that have not begun to do so; return their answers."""
     words: dict[str, Value] = {
         "context_id": context.id,
         "pass_id": context.pass_id,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fastdist.core.errors import GraphError
+from fastdist.core.future import Future
 from fastdist.distributed.autograd import stall
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.stall import wait_for_pass
@@ -57,6 +58,18 @@ def test_rounds_in_which_something_may_move_are_asked_again(
     with pytest.raises(GraphError, match="stuck"):
         wait_for_pass(DistAutogradContext(1), never)
     assert rounds == []
+
+
+def test_who_has_not_begun_is_found_though_a_round_was_not_answered(
+    rounds: list[Round | None], agent: FakeAgent
+) -> None:
+    rounds += [None, None, {3: {"begun": True}, 5: {"begun": False}}]
+    waits = iter([False, False, False, True])
+    context, begun = DistAutogradContext(1), list[Future[Any]]()
+    context.is_auto = True
+    wait_for_pass(context, lambda timeout_s: next(waits), begun)
+    assert rounds == [] and begun == agent.futures
+    assert [worker_id for worker_id, *_ in agent.sent] == [5]
 
 
 def test_a_pass_that_moved_between_two_rounds_goes_on(rounds: list[Round | None]) -> None:
