@@ -1,6 +1,4 @@
-"""What the short ways of pointwise ops have in common: what they read off an op, and by which names
-their text knows the rest.
-"""
+"""What the short ways of pointwise ops read off an op, and the names that their texts share."""
 
 from __future__ import annotations
 

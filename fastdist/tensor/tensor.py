@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 
@@ -288,11 +288,15 @@ class Size(tuple[int, ...]):
 
     __slots__ = ()
 
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Size: ...
     def __getitem__(self, index: Any) -> Any:
         found = tuple.__getitem__(self, index)
         return Size(found) if found.__class__ is tuple else found
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Any) -> Size:
         return Size(tuple.__add__(self, other))
 
     def numel(self) -> int:
