@@ -12,6 +12,7 @@ import pytest
 import fastdist as fd
 from fastdist import Tensor
 from fastdist.autograd import Function, backward, grad, gradgradcheck
+from fastdist.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from fastdist.autograd.function import once_differentiable
 from fastdist.ops.basic_index import basic_index
 
@@ -283,3 +284,32 @@ def test_forward_without_recording_keeps_nothing() -> None:
 def test_function_is_not_called_as_an_object() -> None:
     with pytest.raises(RuntimeError, match=r"^Legacy autograd function"):
         Exp()(leaf())
+
+
+class Scaled(Function):
+    """x * y, with the tangent of x alone, from what was saved for it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[None, Tensor]:
+        (x,) = ctx.saved_tensors
+        return None, g * x
+
+    @staticmethod
+    def jvp(ctx: Any, x_t: Tensor, y_t: Tensor | None) -> Tensor:
+        (y,) = ctx.saved_tensors
+        return x_t * y
+
+
+def test_jvp_sees_what_was_saved_for_it_and_backward_what_was_saved_for_that() -> None:
+    y = fd.tensor([3.0, 4.0], requires_grad=True)
+    with dual_level():
+        out = Scaled.apply(make_dual(fd.tensor([1.0, 2.0]), fd.ones(2)), y)
+        assert unpack_dual(out).tangent.tolist() == [3.0, 4.0]
+        out.sum().backward()
+    assert y.grad.tolist() == [1.0, 2.0]
