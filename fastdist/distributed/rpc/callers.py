@@ -61,9 +61,12 @@ class Callers:
 
     def forget(self, rank: int, incarnation: int) -> None:
         """Take no more requests from a worker; from who has its rank now, all the same."""
-        life = rank, incarnation
+
+        def is_of(lane: CallerLane) -> bool:
+            return lane.rank == rank and lane.record.incarnation == incarnation
+
         with self._lock:
-            for route in [route for route, lane in self.by_route.items() if lane.life == life]:
+            for route in [route for route, lane in self.by_route.items() if is_of(lane)]:
                 del self.by_route[route]
-            for key in [key for key, lane in self._by_number.items() if lane.life == life]:
+            for key in [key for key, lane in self._by_number.items() if is_of(lane)]:
                 del self._by_number[key]

@@ -51,7 +51,6 @@ class CallerLane:
         "_max_answers",
         "_running",
         "last_greeting",
-        "life",
         "number",
         "rank",
         "record",
@@ -61,7 +60,6 @@ class CallerLane:
     def __init__(self, record: Record, number: int) -> None:
         self.record = record
         self.rank = record.rank
-        self.life = record.rank, record.incarnation
         self.number = number
         self.route = b""
         self.last_greeting = 0

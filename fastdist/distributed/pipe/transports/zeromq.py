@@ -38,6 +38,9 @@ from fastdist.distributed.sockets import (
 # time, and pyzmq would start a thread of its own to learn when. Large tensors of one host are the
 # business of a shared-memory channel.
 
+# More connections than a process has descriptors for, and no more to remember than that.
+_MOST_ROUTES: Final = 1 << 17
+
 # A connection may come to an end and be replaced between two looks at its socket. So whoever waits
 # for long looks, and asks, now and then.
 _DOUBT_AFTER_MS: Final = 2000
@@ -277,10 +280,19 @@ class ZmqListener:
             return None
         rank = authenticated_rank(parts[0])
         if route not in self._ranks:
+            if len(self._ranks) >= _MOST_ROUTES:
+                self._forget_routes()
             self._ranks[route] = rank
             self._count(route, rank, parts[0])
         # As in _receive: what may hold tensors must be writable, and is copied no more than needed.
         return Received(route, [parts[0].bytes, *(part.buffer for part in parts[1:])], rank)
+
+    def _forget_routes(self) -> None:
+        # Of connections that prove nothing nobody tells when they end. One of these that is still
+        # there is asked again, and its caller, should it have to, greets again.
+        unproved = [route for route, rank in self._ranks.items() if rank is None]
+        for route in unproved[: len(unproved) // 2]:
+            del self._ranks[route]
 
     def _drop_rest(self) -> None:
         # Of a message with more frames than its first one says. What comes next is a route: no
