@@ -86,7 +86,7 @@ class Job:
     def stop(self, failure: Failure, number: signal.Signals, grace_s: float) -> None:
         """Ask all workers to end, and kill after grace_s who has not; the first call decides."""
         if self.failure is not None:
-            if not (self.failure.was_asked or failure.was_asked):
+            if not (self.failure.was_asked or failure.was_asked or failure.is_hearsay):
                 self.also_failed.append(failure)
             return
         self.failure = failure

@@ -95,7 +95,8 @@ class Meeting:
         self._is_hurried = failure is not None and failure.was_asked
         status = 0 if failure is None else failure.exit_status
         sentence = "" if failure is None else failure.sentence
-        self._own_end = json.dumps({"status": status, "sentence": sentence})
+        hearsay = failure is not None and failure.is_from_afar
+        self._own_end = json.dumps({"status": status, "sentence": sentence, "hearsay": hearsay})
 
     def close(self) -> None:
         """End the thread, and the store where it is hosted here."""
@@ -289,7 +290,10 @@ class _Roll:
             end = json.loads(change.value)
             if end["status"] != 0:
                 sentence = f"{self._meeting.name(node)} ended: {end['sentence']}"
-                self._meeting._post(Failure(sentence, end["status"]))
+                failure = Failure(
+                    sentence, end["status"], is_from_afar=True, is_hearsay=end["hearsay"]
+                )
+                self._meeting._post(failure)
 
     def _look_for_the_lost(self) -> None:
         now = time.monotonic()

@@ -15,6 +15,7 @@ class Failure:
     """The first thing that went wrong: a sentence, the exit status, and a worker's last words.
 
     `was_asked` where nothing went wrong but somebody ended the job. No sentence: end without words.
+    `is_from_afar` where another node told of it, `is_hearsay` where it knew from yet another.
     """
 
     sentence: str
@@ -22,6 +23,8 @@ class Failure:
     text: tuple[bytes, ...] = ()
     was_asked: bool = False
     rank: int | None = None
+    is_from_afar: bool = False
+    is_hearsay: bool = False
 
 
 def write_report(

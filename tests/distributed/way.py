@@ -59,7 +59,11 @@ class Way:
             self._waiting.append(near)
             self.was_tried.set()
             return
-        far = socket.create_connection(("127.0.0.1", self._port))
+        try:
+            far = socket.create_connection(("127.0.0.1", self._port))
+        except OSError:
+            near.close()  # who was to be reached has ended
+            return
         for one, other in ((near, far), (far, near)):
             self._selector.register(one, EVENT_READ, partial(self._carry, one, other))
 

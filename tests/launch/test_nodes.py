@@ -88,6 +88,8 @@ def test_a_failure_ends_both_nodes_with_its_status_and_name(start_node: StartNod
     assert [second.end(), first.end()] == [9, 9]
     assert b"rank 2 failed with exit status 9" in second.err
     assert b"node 1 (127.0.0.2) ended: rank 2 failed with exit status 9" in first.err
+    # Node 0 ended because of that, and has nothing to add.
+    assert b"after that" not in second.err
 
 
 def test_a_killed_node_is_named_by_the_one_that_hosts_the_store(
