@@ -139,15 +139,20 @@ class PeerState:
         if event is Event.CONNECTED:
             return self._connected()
         if event is Event.DISCONNECTED:
-            return self._disconnected(now)
+            self._note_break(now)
+            return self._look(now)
         if event is Event.ASKED and self._asked_since is None and not self._is_broken:
             self._asked_since = now
         elif event is Event.ANSWERED:
             self._asked_since, self.is_unresponsive = None, False
-        if event is Event.REFUSED and self._refused_since is None:
-            self._refused_since = now
-        elif event is Event.REACHED:
-            self._refused_since = None
+        if event in (Event.REFUSED, Event.REACHED):
+            if self._silent_since is None:
+                # Whoever tries to connect is not connected, though nobody said that it broke.
+                self._note_break(now)
+            if event is Event.REACHED:
+                self._refused_since = None
+            elif self._refused_since is None:
+                self._refused_since = now
         return self._look(now)
 
     def next_look(self) -> float | None:
@@ -187,12 +192,11 @@ class PeerState:
             return self._die("it has shut down", left=True)
         return [LookAgainAt(self._leaving_since + self._patience.leave_s)]
 
-    def _disconnected(self, now: float) -> list[Action]:
+    def _note_break(self, now: float) -> None:
         self._refused_since = self._asked_since = None
         self._is_broken, self.is_unresponsive = True, False
         if self._silent_since is None:
             self._silent_since = now - self._patience.heartbeat_s
-        return self._look(now)
 
     def _look(self, now: float) -> list[Action]:
         if self._silent_since is None:

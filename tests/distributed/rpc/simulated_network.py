@@ -82,15 +82,15 @@ class Link:
     """What a lane has instead of a socket: one connection after the other."""
 
     def __init__(self, network: Network, lane: SimLane, client: Process, address: str) -> None:
-        self.lane = lane
+        self.lane, self.network = lane, network
         self.world = client.world
-        self.network = network
         self.client = client
         self.address = address
         self.server: Process | None = None
         self.up = False
         self.number = 0
         self.route = b""
+        self._told_at = 0.0
         # Messages on their way: towards the server, towards the client.
         self._to_server: deque[Frames] = deque()
         self._to_client: deque[Frames] = deque()
@@ -205,7 +205,9 @@ class Link:
 
     def _tell(self, kind: str) -> None:
         if self.lane.watched:
-            self.world.soon(self.client, self.lane.tell, kind)
+            # A monitor tells late, but in order.
+            self._told_at = max(self._told_at, self.world.now + self.world.rng.random() * 0.002)
+            self.world.at(self._told_at, self.client, self.lane.tell, kind)
 
 
 def server_listener(server: Process) -> SimListener:

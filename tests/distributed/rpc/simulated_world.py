@@ -72,8 +72,12 @@ class Process:
         self.frozen_s += seconds
         if not self.frozen:
             put_off, self._put_off = self._put_off, []
+            # Threads wake in any order, but what came for one of them came in order.
+            latest: dict[Callable[..., object], float] = {}
             for function, arguments in put_off:
-                self.world.soon(self, function, *arguments)
+                when = self.world.now + self.world.rng.random() * 0.002
+                latest[function] = when = max(when, latest.get(function, when))
+                self.world.at(when, self, function, *arguments)
 
 
 class World:

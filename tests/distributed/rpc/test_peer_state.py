@@ -106,6 +106,18 @@ def test_a_peer_that_refuses_connections_is_dead_after_the_grace() -> None:
     assert isinstance(action, Die) and "nobody listens" in action.reason
 
 
+@pytest.mark.parametrize("event", [Event.REFUSED, Event.REACHED])
+def test_a_connection_is_broken_though_only_the_attempt_at_the_next_one_tells(event: Event) -> None:
+    peer = alive()
+    peer.step(event, 5.0)
+    if event is Event.REFUSED:
+        (action,) = peer.step(Event.REFUSED, 6.0)
+        assert isinstance(action, Die) and "nobody listens" in action.reason
+    else:
+        (action,) = peer.step(Event.TICK, 13.0)
+        assert isinstance(action, Die) and "frozen or cut off" in action.reason
+
+
 def test_a_peer_that_never_answers_is_dead_after_the_time_to_join() -> None:
     peer = PeerState(0.0, PATIENCE)
     assert peer.next_look() == 10.0
