@@ -210,5 +210,6 @@ def kl_div(
     else:
         losses = OPS["xlogy"].public(target, target) - target * input
     if reduction == "batchmean":
-        return losses.sum() / max(input.layout.shape[0], 1)
+        shape = losses.layout.shape
+        return losses.sum() / (shape[0] if shape else 1)  # of no samples the mean is NaN
     return reduced(losses, reduction)

@@ -168,3 +168,14 @@ def test_losses(loss: nn.Module, target: list[object], expected: float) -> None:
 def test_the_weights_of_a_loss_move_with_it() -> None:
     loss = nn.CrossEntropyLoss(weight=fastdist.ones(3))
     assert loss.double().weight.dtype is fastdist.float64
+
+
+def test_the_mean_of_no_samples_is_nan_and_that_of_a_lone_number_the_number() -> None:
+    functional = fastdist.nn.functional
+    none = fastdist.zeros(0, 3)
+    assert functional.cross_entropy(none, none).isnan()
+    assert functional.kl_div(none, none, reduction="batchmean").isnan()
+    lone = fastdist.tensor(0.5)
+    expected = 0.5 * math.log(0.5) - 0.25
+    found = functional.kl_div(lone, lone, reduction="batchmean")
+    assert math.isclose(found.item(), expected, rel_tol=1e-6)
