@@ -273,7 +273,7 @@ def _of_probabilities(
     code = reduction_code(reduction)
     if code == 0:
         return -product.sum(axis)  # type: ignore[no-any-return]
-    samples = likely.layout.numel // max(classes, 1)  # of none the mean is NaN
+    samples = likely.layout.numel // max(classes, 1)  # of none, or without classes: NaN
     return -product.sum() / samples if code == 1 else -product.sum()  # type: ignore[no-any-return]
 
 
