@@ -178,7 +178,7 @@ def deadline_of(timeout_s: float) -> tuple[float | None, int]:
     return deadline, max(1, round((deadline - now) * 1000))
 
 
-@functools.lru_cache(256)
+@functools.lru_cache(256, typed=True)
 def whole_ms(timeout_s: float) -> int:
     """Return a timeout in whole milliseconds: what is left over is dropped, but none becomes 0.
 

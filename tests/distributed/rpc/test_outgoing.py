@@ -94,3 +94,9 @@ def test_threads_that_end_a_call_at_once_end_it_once() -> None:
 )
 def test_a_timeout_is_in_whole_milliseconds(timeout_s: float, ms: int) -> None:
     assert whole_ms(timeout_s) == ms
+
+
+def test_a_truth_is_no_timeout_though_one_second_was() -> None:
+    assert whole_ms(1.0) == 1000
+    with pytest.raises(TypeError, match="timeout"):
+        whole_ms(True)
