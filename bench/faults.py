@@ -24,6 +24,8 @@ _CALLERS = 2
 _VICTIMS_A_GROUP = 25
 _THREADS = 4
 _TIMEOUTS_MS = (10, 17, 25, 40)
+# Long enough that no answer comes before the latest of the time-outs.
+_HELD_S = 0.3
 _DEADLINE_S = 60.0
 
 
@@ -236,9 +238,9 @@ def _be_late(count: int) -> list[float]:
             began = time.monotonic()
             try:
                 if turn % 2:
-                    rpc.rpc_sync("w1", hold, (0.05,), timeout=timeout_s)
+                    rpc.rpc_sync("w1", hold, (_HELD_S,), timeout=timeout_s)
                 else:
-                    rpc.rpc_async("w1", hold, (0.05,), timeout=timeout_s).wait()
+                    rpc.rpc_async("w1", hold, (_HELD_S,), timeout=timeout_s).wait()
             except RpcTimeoutError:
                 late_s.append(time.monotonic() - began - timeout_s)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,11 @@ from tests.distributed.workers import run_group
 
 
 def init(**options: Any) -> None:
+    rank = int(os.environ["RANK"])
     rpc.init_rpc(
-        f"w{os.environ['RANK']}",
+        f"w{rank}",
+        rank=rank,
+        world_size=int(os.environ["WORLD_SIZE"]),
         rpc_backend_options=rpc.TensorPipeRpcBackendOptions(**options),
     )
 
@@ -55,8 +59,11 @@ def test_a_timeout_that_is_none_is_told_so() -> None:
     run_group(call_with_strange_timeouts, 1)
 
 
-def init_with_devices_that_are_not_there() -> list[str]:
-    """Return what each mistake about devices is told as."""
+def init_with_devices_that_are_not_there(folder: str) -> list[str]:
+    """Return what each mistake about devices is told as.
+
+    Each time there is another store: who has heard of a mistake tries the next one before others.
+    """
     import fastdist  # noqa: F401 - the devices are its own
 
     rank, answers = int(os.environ["RANK"]), []
@@ -68,14 +75,18 @@ def init_with_devices_that_are_not_there() -> list[str]:
     ):
         own_mistake = len(answers) < 2
         try:
-            init(**options if rank == 0 or own_mistake else {})
+            init(
+                init_method=f"file://{folder}/{len(answers)}",
+                **options if rank == 0 or own_mistake else {},
+            )
         except (RuntimeError, ValueError) as error:
             answers.append(str(error))
     return answers
 
 
-def test_devices_that_are_not_there_are_told_at_the_beginning_by_all() -> None:
-    for rank, told in enumerate(run_group(init_with_devices_that_are_not_there, 2)):
+def test_devices_that_are_not_there_are_told_at_the_beginning_by_all(tmp_path: Path) -> None:
+    found = run_group(init_with_devices_that_are_not_there, 2, str(tmp_path))
+    for rank, told in enumerate(found):
         own = f"Invalid device in TensorPipe options on w{rank}: sim"
         assert told[0].startswith(f"{own}:99 is not there; of its kind there are: sim:0 to")
         assert told[1].startswith(f"{own}:77 is not there")
