@@ -26,8 +26,9 @@ from .outbox import AUTO, MESSAGES
 
 _ANSWER_WITHIN_S = 10.0
 # A pass of the auto mode that takes longer than this may be waiting for a worker that hears
-# nothing. Asking costs a message to each worker, once.
-QUIET_S = 0.25
+# nothing, as one does each time that an answer needs no gradient (a metric, say). Asking costs a
+# message to each worker, once.
+QUIET_S = 0.01
 
 
 def wait_for_pass(
