@@ -16,6 +16,7 @@ outbox.py                gradients on their way between workers
 messages.py              what other workers ask
 engine.py                runs a worker's part of a pass
 roots.py                 what a pass may begin at
+dist_graph_task.py       a worker's part of a pass, by its type
 dependencies.py          which Nodes must run
 own_queue.py             the queue of one call of its loop
 global_cpu_thread.py     GPU to CPU continuations

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core.errors import GraphError
-from ...engine.graph_task import Capture, ExecInfo, GraphRoot, GraphTask
+from ...engine.graph_task import Capture, ExecInfo, GraphRoot
 from ...engine.hooks import run_prehooks
 from ...engine.ready_queue import ReadyQueue
 from ...graph.accumulate_grad import AccumulateGrad
@@ -14,6 +14,7 @@ from ...graph.node import Edge, Node, node_of
 from ...tensor.tensor import Tensor
 from .container import current_context_id
 from .context import DistAutogradContext
+from .dist_graph_task import DistGraphTask
 from .message_autograd import context_guard
 from .recv_rpc_backward import RecvRpcBackward
 from .send_rpc_backward import SendRpcBackward
@@ -24,12 +25,6 @@ from .send_rpc_backward import SendRpcBackward
 # above all of them, so that one walk finds what is needed. In the fast mode every send is taken to
 # take part: each counts as one outstanding task from the beginning, so that the local pass cannot
 # look finished while gradients are still on their way.
-
-
-class DistGraphTask(GraphTask):
-    """One worker's part of a distributed pass."""
-
-    context_id = -1
 
 
 def compute_dependencies(

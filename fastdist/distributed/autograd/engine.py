@@ -21,7 +21,8 @@ from ..rpc.agent import get_current_agent, is_current_agent_set
 from .abort import abort_everywhere
 from .container import current_context_id, force_current_context_id, get_instance
 from .context import NOBODY, DistAutogradContext
-from .dependencies import DistGraphTask, compute_dependencies
+from .dependencies import compute_dependencies
+from .dist_graph_task import DistGraphTask
 from .global_cpu_thread import GlobalCpuThread, log_expired
 from .outbox import MESSAGES, Gradients, Outbox, Parcel, set_current_outbox, unpack
 from .own_queue import OwnQueue

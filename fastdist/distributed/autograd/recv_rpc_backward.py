@@ -9,10 +9,13 @@ import numpy as np
 
 from ...backends.backend import backend_of
 from ...core.device import CPU
-from ...core.errors import ContextReleasedError
+from ...core.errors import ContextReleasedError, GraphError
+from ...engine.engine import current_graph_task
+from ...graph.modes import tls
 from ...graph.node import Node, next_sequence_number
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor, layout_of, wrap
+from .dist_graph_task import DistGraphTask
 from .outbox import Context, Gradients, Outbox, current_outbox
 
 
@@ -57,6 +60,7 @@ class RecvRpcBackward(Node):
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Send the gradients."""
+        self._require_distributed_pass()
         context = self._context()
         if context is None:
             raise ContextReleasedError(
@@ -74,6 +78,17 @@ class RecvRpcBackward(Node):
         ]
         self._send(context, grads, keep)
         return ()
+
+    def _require_distributed_pass(self) -> None:
+        task = current_graph_task()
+        if tls.inline_pass is None and (task is None or isinstance(task, DistGraphTask)):
+            return
+        raise GraphError(
+            f"RecvRpcBackward: this graph goes on at worker {self.from_worker_id}, where a "
+            "backward pass of this process does not come; call "
+            "fastdist.distributed.autograd.backward(context_id, [loss]) inside the context, and "
+            "get_gradients(context_id) for what it finds"
+        )
 
     def _send(self, context: Context, grads: list[Tensor] | None, keep: bool) -> None:
         outbox = current_outbox()
