@@ -35,7 +35,7 @@ class _Check:
         if not np.allclose(found, expected, rtol=self.rtol, atol=self.atol):
             raise GradcheckError(
                 f"Jacobian mismatch for {what},\nnumerical:{expected}\nanalytical:{found}\n"
-                f"largest difference {np.max(np.abs(found - expected))!r}"
+                f"largest difference {float(np.max(np.abs(found - expected)))!r}"
             )
 
 

@@ -46,6 +46,11 @@ def __getattr__(name: str) -> Any:
     raise missing(__name__, name)
 
 
+def is_available() -> bool:
+    """Return True: as in PyTorch, whether this half of the library can be used."""
+    return True
+
+
 def __dir__() -> list[str]:
     """Return the rooms and the names that can be asked for."""
-    return sorted(_ROOMS | _HOMES.keys())
+    return sorted(_ROOMS | _HOMES.keys() | {"is_available"})

@@ -33,6 +33,8 @@ class DistributedOptimizer:
             raise TypeError(
                 f"DistributedOptimizer: expected a class of fastdist.optim, got {optimizer_class!r}"
             )
+        if isinstance(params_rref, rpc.RRef):
+            raise TypeError("DistributedOptimizer: expected a list of RRefs, got one RRef")
         by_owner: dict[str, list[rpc.RRef[Tensor]]] = {}
         for rref in params_rref:
             if not isinstance(rref, rpc.RRef):

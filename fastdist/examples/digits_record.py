@@ -95,7 +95,13 @@ class Record:
         """Print the summary, draw the pictures, and return which promises were not kept."""
         reports = [report(), *(rpc.rpc_sync(worker, report) for worker in self._others)]
         print(summary(self._training, comparison, reports))
-        pictures = write_pictures(self._settings.folder, self._training, reports)
+        try:
+            pictures = write_pictures(self._settings.folder, self._training, reports)
+        except OSError as error:
+            raise SystemExit(
+                f"the pictures could not be written to {str(self._settings.folder)!r}: "
+                f"{error.strerror}; name another folder with --out"
+            ) from error
         print("pictures".ljust(19) + ", ".join(os.path.relpath(path) for path in pictures))
         return broken_promises(
             self._training, comparison, may_be_worse=not self._settings.is_as_shipped

@@ -155,3 +155,5 @@ def test_arguments_of_the_wrong_kind_are_refused() -> None:
         DistributedOptimizer(optim.SGD, [parameter(1)], lr=0.1)  # type: ignore[list-item]
     with pytest.raises(ValueError, match=r"^optimizer got an empty parameter list"):
         DistributedOptimizer(optim.SGD, [], lr=0.1)
+    with pytest.raises(TypeError, match=r"expected a list of RRefs, got one RRef"):
+        DistributedOptimizer(optim.SGD, rpc.RRef(parameter(1)), lr=0.1)  # type: ignore[arg-type]

@@ -76,12 +76,26 @@ def backward(
     In "fast", PyTorch's, they make the pass fail when it has come to rest.
 
     Thread  runs in the caller and waits, without the GIL, until every worker is done
-    Raises  RuntimeError for bad roots or an unknown context; what failed on any worker;
+    Note    a pass in the mode "auto" in which an answer needs no gradient may take 10 ms longer; a
+            callback of a Future that was not done when `then` was called runs outside of the
+            caller's context, as in PyTorch
+    Raises  TypeError; RuntimeError for bad roots or an unknown context; what failed on any worker;
             WorkerLostError
     """
     if mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}; known: {', '.join(MODES)}")
+    if type(context_id) is not int or isinstance(roots, Tensor):
+        raise TypeError(
+            "backward(context_id, roots): expected the id that `with context() as context_id` "
+            f"gives and a list of tensors, got {type(context_id).__name__} and "
+            f"{type(roots).__name__}"
+        )
     dist_engine().execute(context_id, list(roots), retain_graph, is_auto=mode == "auto")
+
+
+def is_available() -> bool:
+    """Return True: as in PyTorch, whether distributed autograd can be used."""
+    return True
 
 
 def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
@@ -153,4 +167,5 @@ __all__ = [
     "context",
     "current_context_id",
     "get_gradients",
+    "is_available",
 ]

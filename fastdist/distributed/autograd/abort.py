@@ -85,7 +85,7 @@ def handle_lost_worker(worker: WorkerInfo) -> None:
             if task is not None and not task.future.done():
                 task.set_exception(
                     WorkerLostError(
-                        f"worker {worker.name!r} (id {worker.id}) was lost during the backward "
+                        f"worker {worker.name!r} (rank {worker.id}) was lost during the backward "
                         f"pass of context {context.id}"
                     )
                 )

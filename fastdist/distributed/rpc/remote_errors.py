@@ -44,6 +44,8 @@ def pack_error(
             why = f"{type(failure).__name__}: {_text_of(failure, str)}"
             metadata["why"] = _cut(f"it does not pickle there: {why}")
         envelope.tensors.clear()
+    elif not isinstance(error, Exception):
+        metadata["why"] = "it would end its caller, who has not asked to end"
     return envelope, b"", 0
 
 

@@ -27,7 +27,8 @@ class JobSecret:
     def __init__(self, secret: bytes, origin: str) -> None:
         if len(secret) != SECRET_BYTES:
             raise AuthenticationError(
-                f"{origin}: the job secret has {len(secret)} bytes, expected {SECRET_BYTES}"
+                f"{origin}: the job secret has {len(secret)} bytes, expected {SECRET_BYTES} (try "
+                f"`openssl rand -hex {SECRET_BYTES}`)"
             )
         self._secret = secret
         self.origin = origin

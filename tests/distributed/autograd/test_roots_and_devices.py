@@ -41,6 +41,15 @@ def test_a_pass_can_begin_at_a_root_that_lives_elsewhere() -> None:
 
 
 @on_worker(0)
+def test_roots_come_in_a_list_after_the_id_of_their_context() -> None:
+    with da.context() as context_id:
+        loss = leaf(1).sum()
+        for given in ((context_id, loss), ("a name", [loss]), (True, [loss])):
+            with pytest.raises(TypeError, match=r"^backward\(context_id, roots\): expected the id"):
+                da.backward(*given)
+
+
+@on_worker(0)
 def test_a_root_that_lives_elsewhere_must_be_a_tensor() -> None:
     rref = rpc.remote("w1", identity, ("text",))
     with da.context() as context_id, pytest.raises(RuntimeError, match="should contain a tensor"):
