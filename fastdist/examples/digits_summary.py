@@ -78,7 +78,7 @@ def _what_came_out(training: Training, comparison: Comparison) -> list[tuple[str
         f"within {comparison.from_one_process:.1e} of one process, "
         f"{comparison.from_numpy:.1e} of NumPy"
     )
-    loss = f"{comparison.loss:.10f}, within {comparison.of_loss:.1e} of one process"
+    loss = f"{comparison.loss:.10f} held out, within {comparison.of_loss:.1e} of one process"
     return [
         ("test accuracy", f"{training.accuracy:.1%} of the held-out fifth"),
         ("first gradients", gradients),
@@ -94,7 +94,7 @@ def _where_the_time_went(training: Training, reports: Sequence[Report]) -> list[
     forward, backward, optimiser = (f"{kind} {seconds:.1f}" for kind, seconds in parts.items())
     return [
         ("time", f"{training.elapsed_s:.1f} s for {training.steps} steps: {forward}, {backward},"),
-        ("", f"{optimiser}, waiting for each other {waiting:.1f}"),
+        ("", f"{optimiser}, calls and waiting {waiting:.1f}"),
     ]
 
 

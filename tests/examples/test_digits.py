@@ -67,7 +67,7 @@ def test_gradients_are_those_of_one_process_and_of_numpy(done: Done) -> None:
 
 
 def test_the_loss_after_an_epoch_is_that_of_one_process(done: Done) -> None:
-    found = re.search(r"loss after epoch 1 +\S+, within (\S+) of one process", done.output)
+    found = re.search(r"loss after epoch 1 +\S+ held out, within (\S+) of one process", done.output)
     assert found is not None
     assert float(found[1]) <= 1e-8
 

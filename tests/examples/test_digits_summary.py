@@ -77,7 +77,7 @@ def test_the_summary_adds_up_and_fits_a_terminal_behind_a_prefix() -> None:
     assert "96.0% of the held-out fifth" in text
     assert "within 0.0e+00 of one process, 2.2e-16 of NumPy" in text
     assert "time               5.0 s for 2 steps: forward 1.0, backward 1.5,\n" in text
-    assert "                   optimiser 0.3, waiting for each other 2.2\n" in text
+    assert "                   optimiser 0.3, calls and waiting 2.2\n" in text
     assert "memory growth      +0.2, +0.2, +0.2 MB from step 200 to step 1,000\n" in text
     assert max(map(len, text.splitlines())) <= 80 - len("[rank 0] ")
 
