@@ -11,7 +11,7 @@ from collections.abc import Sequence
 # another job |   +-- ContextReleasedError
 # +-- FutureError
 # +-- StoreError
-# |   +-- StoreTimeoutError
+# |   +-- StoreTimeoutError, StoreLostError
 # |   +-- RendezvousError
 # +-- RpcError                         everything that a call to another worker can end with
 #     +-- RpcTimeoutError, WorkerLostError, StaleIncarnationError, AuthenticationError
@@ -75,6 +75,17 @@ class StoreTimeoutError(StoreError, TimeoutError):
     """A key did not appear in the store in time.
 
     `missing` are the keys, or the ranks that did not join; empty where the store itself is missing.
+    """
+
+    def __init__(self, message: str, missing: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.missing = tuple(missing)
+
+
+class StoreLostError(StoreError, ConnectionError):
+    """The store is gone: its host ended, froze or was cut off.
+
+    `missing` are the ranks that had not joined by then, as far as they are known.
     """
 
     def __init__(self, message: str, missing: Sequence[str] = ()) -> None:

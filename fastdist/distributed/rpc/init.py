@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import threading
+import time
 from typing import Any
 
 from fastdist.core.errors import RpcError
@@ -78,6 +79,7 @@ def _choose_backend(backend: Any, options: Any) -> tuple[Any, Any]:
 
 def _start(name: str, backend: Any, rank: int, world_size: int | None, options: Any) -> None:
     global _init_counter, _store, _exit_hook_is_set
+    deadline = time.monotonic() + options.init_timeout
     met = rendezvous(
         options.init_method,
         rank,
@@ -89,6 +91,8 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
     try:
         # A process may leave and join again: each time is a group of its own in the store.
         store = PrefixStore(f"rpc_prefix_{_init_counter}", met.store)
+        # To find the store was part of the wait.
+        store.set_timeout(max(0.0, deadline - time.monotonic()))
         agents.run_start_hooks(met.rank)
         agent = backend_registry.init_backend(
             backend,
@@ -98,6 +102,7 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
             world_size=met.world_size,
             rpc_backend_options=options,
         )
+        store.set_timeout(met.store.timeout)
     except BaseException:
         met.store.close()
         agents.run_stop_hooks()

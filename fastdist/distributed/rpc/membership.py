@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from fastdist.core.device import Device
-from fastdist.core.errors import RpcError, StoreError, StoreTimeoutError
+from fastdist.core.errors import RpcError, StoreError, StoreLostError, StoreTimeoutError
 from fastdist.core.version import __version__
 from fastdist.distributed.pipe.host import boot_id, pid_namespace, process_start
 from fastdist.distributed.pipe.limits import DEFAULT, Limits
@@ -300,8 +300,8 @@ def join_static(store: Store, me: Record, timeout_s: float) -> Membership:
         encoded = store.join("rpc_members", me.rank, me.encode(), me.world_size, timeout_s, who=who)
         records = [Record.decode(record) for record in encoded]
         _require_agreement(records)
-    except StoreTimeoutError:
-        raise
+    except (StoreTimeoutError, StoreLostError):
+        raise  # those who did not come, or a store that is gone, can be told nothing
     except (RpcError, StoreError):
         _wait_until_all_know(store, me)
         raise
@@ -344,9 +344,10 @@ def read_dynamic_members(store: Store) -> list[Record]:
 def _wait_until_all_know(store: Store, me: Record) -> None:
     """Let all members hear of a mistake before the one that serves the store ends it."""
     told = PrefixStore("told", store)
+    told.set_timeout(_TELL_S)
     try:
         told.set(str(me.rank), "")
-        told.wait([str(rank) for rank in range(me.world_size)], _TELL_S)
+        told.wait([str(rank) for rank in range(me.world_size)])
     except StoreError as error:
         _logger.info("not all members may have heard of the mistake: %s", error)
 

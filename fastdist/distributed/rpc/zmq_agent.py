@@ -92,10 +92,9 @@ class ZmqAgent(RpcAgent):
             device_maps = options.device_maps_as_text()
             mine = (rank, world_size, new_incarnation(), addresses, device_maps, security.kind)
             self.me = Record(name, *mine, limits=options.limits)
+            join_s = min(options.init_timeout, store.timeout.total_seconds())
             self.members = (
-                join_static(store, self.me, options.init_timeout)
-                if world_size
-                else join_dynamic(store, self.me)
+                join_static(store, self.me, join_s) if world_size else join_dynamic(store, self.me)
             )
             if self.members.is_static:
                 require_devices_of_maps(store, self.members, options.init_timeout)

@@ -11,6 +11,7 @@ from fastdist.core.errors import (
     AuthenticationError,
     MessageError,
     StoreError,
+    StoreLostError,
     StoreTimeoutError,
 )
 from fastdist.distributed.sockets import (
@@ -54,6 +55,9 @@ class Connection:
         self._closing = closing
         self._events: SocketMonitor | None = None
         options: dict[int, int | bytes] = {
+            # With IMMEDIATE libzmq throws away what came just before the other end hung up, which
+            # is the answer that says why. Nothing is sent here before both ends are there anyway.
+            zmq.IMMEDIATE: 0,
             zmq.RECONNECT_IVL: _RECONNECT_MS,
             zmq.RECONNECT_IVL_MAX: _RECONNECT_MAX_MS,
         }
@@ -127,8 +131,8 @@ class Connection:
     def ask(self, op: Op, arguments: list[bytes], timeout_s: float) -> Reply:
         """Send one request and return its answer.
 
-        Raises  StoreError when the connection ends first or the store is closed here;
-                StoreTimeoutError when the server is stuck
+        Raises  StoreLostError when the connection ends first; StoreError when the store is closed
+                here; StoreTimeoutError when the server is stuck
         """
         request_id = self.send(op, arguments, timeout_s)
         deadline = time.monotonic() + timeout_s + _GRACE_S
@@ -152,13 +156,14 @@ class Connection:
         try:
             self._socket.send_multipart(frames, zmq.NOBLOCK)
         except zmq.Again as error:
-            raise StoreError(self._lost()) from error
+            raise self._lost() from error
         return request_id
 
     def receive(self, deadline: float | None) -> Reply | None:
         """Return the next answer, or None once time.monotonic() has passed deadline.
 
-        Raises  StoreError when the connection has ended or the store is closed here
+        Raises  StoreLostError when the connection has ended; StoreError when the store is closed
+                here
         """
         waiter = Waiter(self._socket, self._closing)
         if self._events is not None:
@@ -171,7 +176,7 @@ class Connection:
                     # The last answer may have come between the two questions.
                     if has_message(self._socket):
                         return self._take()
-                    raise StoreError(self._lost())
+                    raise self._lost()
             ready = waiter.wait(deadline)
             if self._closing in ready:
                 raise StoreError(f"the store at {self.endpoint} was closed here")
@@ -194,8 +199,8 @@ class Connection:
         """Give the connection back; a second time does nothing."""
         self._socket.close()
 
-    def _lost(self) -> str:
-        return (
+    def _lost(self) -> StoreLostError:
+        return StoreLostError(
             f"the connection to the store at {self.endpoint} is lost: its host ended, froze or was "
             "cut off; what was asked last may or may not have been done"
         )

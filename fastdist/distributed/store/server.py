@@ -85,6 +85,7 @@ class StoreServer:
                         break
                     self._serve_one()
                 self._send(self._state.expire(time.monotonic()))
+            self._send(self._state.farewell())
         except BaseException as error:
             # Kept for close(); the clients see the connection end, and say so.
             self._failure = error

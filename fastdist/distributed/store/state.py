@@ -41,6 +41,7 @@ class Status(IntEnum):
     TIMED_OUT = 1  # frames: what is missing
     REFUSED = 2  # one frame: why
     CHANGED = 3  # key, b"1" or (deleted) b"0", value
+    ENDED = 4  # the host closes the store; frames: the ranks for which a join still waited
 
 
 # Ops that change the dictionary, and so what a replicated store must write down.
@@ -117,6 +118,11 @@ class StoreState:
                 answers += self._answer(request, Status.TIMED_OUT, self._missing(request))
                 self._unpark(request)
         return answers
+
+    def farewell(self) -> list[Answer]:
+        """Tell those who wait in a join for whom they did: nobody else can, once this has gone."""
+        waiting = [request for group in self._groups.values() for request in group.parked]
+        return [a for one in waiting for a in self._answer(one, Status.ENDED, self._missing(one))]
 
     def next_deadline(self) -> float | None:
         """Return when expire has something to do next, None for never."""

@@ -11,7 +11,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from fastdist.core.errors import StoreError, StoreTimeoutError
+from fastdist.core.errors import StoreError, StoreLostError, StoreTimeoutError
 from fastdist.distributed.sockets import JobSecret
 
 from .state import Op, Status, require_fits
@@ -153,8 +153,9 @@ class Store(ABC):
         One round trip instead of one for each member. To come again with the same value is allowed.
         If it is told who joins, a line on stderr says for whom that one waits.
 
-        Raises  StoreTimeoutError naming the ranks that did not come; StoreError, at every member,
-                when two disagree on the world size or both claim one rank
+        Raises  StoreTimeoutError naming the ranks that did not come (given `who`, at once where the
+                store goes before they come); StoreLostError where it goes otherwise; StoreError, at
+                every member, when two disagree on the world size or both claim one rank
         """
         arguments = [key_bytes(group), b"%d" % rank, b"%d" % world_size, value_bytes(value)]
         if not who:
@@ -164,6 +165,13 @@ class Store(ABC):
             for pause_s in line.pauses():
                 try:
                     return self._ask(Op.JOIN, arguments, pause_s)
+                except StoreLostError as lost:
+                    # Its host says at its end who is missing; one that was killed said it before.
+                    missing = lost.missing or late.missing
+                    if not missing:
+                        raise
+                    told = (repr(self), group, world_size, missing, line.waited_s, lost)
+                    raise _not_all_came(*told) from lost
                 except StoreTimeoutError as error:
                     # One that names nobody: the store itself was slow to answer, and may be again.
                     late = error if error.missing or not late.missing else late
@@ -227,6 +235,10 @@ def require_ok(
     if status is Status.REFUSED:
         raise StoreError(f"{store}: {b''.join(frames).decode(errors='replace')}")
     names = [frame.decode(errors="replace") for frame in frames]
+    if status is Status.ENDED:
+        raise StoreLostError(
+            f"{store} was closed by its host; not there yet: {', '.join(names)}", names
+        )
     if op is Op.JOIN:
         group = arguments[0].decode(errors="replace")
         raise _not_all_came(store, group, int(arguments[2]), names, waited_s)
@@ -255,11 +267,18 @@ def _require_answers(store: str, op: Op, arguments: list[bytes], frames: list[by
 
 
 def _not_all_came(
-    store: str, group: str, world_size: int, missing: Sequence[str], waited_s: float
+    store: str,
+    group: str,
+    world_size: int,
+    missing: Sequence[str],
+    waited_s: float,
+    lost: StoreLostError | None = None,
 ) -> StoreTimeoutError:
+    why = "" if lost is None else f"; {lost}"
     return StoreTimeoutError(
         f"{store}: join {group!r}: {len(missing)} of {world_size} ranks did not come within "
-        f"{waited_s:.4g} s: {', '.join(missing)}; look for what ended or never started them",
+        f"{waited_s:.4g} s: {', '.join(missing)}; look for what ended or never started them"
+        f"{why}",
         missing,
     )
 

@@ -32,6 +32,8 @@ from .store import DEFAULT_TIMEOUT, Change, Store, Timeout, Watch, require_ok, s
 _SECRET_PAUSE_S = 0.02
 _CLOSE_S = 5.0
 _CONNECT_S = 5.0
+# Who joins asks again and again; what is over then shall be over.
+_CONNECT_TO_JOIN_S = 0.5
 _WORKERS = "\0workers"
 
 
@@ -173,10 +175,14 @@ class TCPStore(Store):
         waited_s, patience_s = self._seconds(timeout), self._seconds(None)
         if timeout is not None:
             # A question without patience needs a connection all the same.
-            patience_s = min(patience_s, max(waited_s, _CONNECT_S))
-        connection = self._borrow(time.monotonic() + patience_s)
+            least_s = _CONNECT_TO_JOIN_S if op is Op.JOIN else _CONNECT_S
+            patience_s = min(patience_s, max(waited_s, least_s))
+        began = time.monotonic()
+        connection = self._borrow(began + patience_s)
         try:
-            reply = connection.ask(op, arguments, waited_s)
+            # To connect was part of the wait.
+            left_s = max(0.0, began + waited_s - time.monotonic())
+            reply = connection.ask(op, arguments, left_s)
         except BaseException:
             # An answer may still come on this connection; nobody must take it for his own.
             self._drop(connection)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -88,6 +89,20 @@ def init_alone() -> str:
 def test_a_missing_worker_is_named_at_the_init_timeout() -> None:
     answer, _ = run_group(init_alone, 2)
     assert answer.startswith("StoreTimeoutError") and "1 of 2 ranks did not come" in answer
+
+
+def init_until_rank_0_gives_up() -> str:
+    rank, began = int(os.environ["RANK"]), time.monotonic()
+    os.environ["WORLD_SIZE"] = "3"
+    answer = try_init(f"w{rank}", 3, timeout_s=20.0 if rank else 1.5)
+    assert time.monotonic() - began < 10
+    return answer
+
+
+def test_all_hear_who_is_missing_when_the_first_gives_up() -> None:
+    for answer in run_group(init_until_rank_0_gives_up, 2):
+        assert answer.startswith("StoreTimeoutError"), answer
+        assert re.search(r"1 of 3 ranks did not come within [\d.]+ s: 2;", answer), answer
 
 
 def init_twice() -> None:

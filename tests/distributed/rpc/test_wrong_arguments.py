@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from fastdist.core.errors import StoreTimeoutError
 from fastdist.distributed import rpc
+from fastdist.distributed.rpc import init as init_module
 from tests.distributed.workers import run_group
 
 
@@ -96,3 +99,15 @@ def test_devices_that_are_not_there_are_told_at_the_beginning_by_all(tmp_path: P
         assert told[3] == (
             "Node w0 has invalid target node names in its device maps: w7; the group has: w0, w1"
         )
+
+
+def test_the_time_in_which_the_store_was_found_is_part_of_the_init_timeout(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    times = iter([100.0, 119.75])
+    monkeypatch.setattr(init_module, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    options = rpc.TensorPipeRpcBackendOptions(
+        init_timeout=20.0, init_method=f"file://{tmp_path}/store"
+    )
+    with pytest.raises(StoreTimeoutError, match=r"did not come within 0\.[23]\d* s: 1;"):
+        rpc.init_rpc("w0", rank=0, world_size=2, rpc_backend_options=options)

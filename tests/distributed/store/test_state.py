@@ -59,6 +59,15 @@ def test_a_member_that_gave_up_waiting_is_not_told_twice() -> None:
     assert answers == [Answer("late", Status.OK, [b"v", b"w"])]
 
 
+def test_only_members_that_still_wait_are_told_at_the_end_who_is_missing() -> None:
+    state = StoreState()
+    ask(state, Op.JOIN, b"g", b"0", b"3", b"v", owner="early", deadline=1.0)
+    ask(state, Op.JOIN, b"g", b"1", b"3", b"w", owner="waits", deadline=9.0)
+    ask(state, Op.GET, b"key", owner="another", deadline=9.0)
+    state.expire(1.0)
+    assert state.farewell() == [Answer("waits", Status.ENDED, [b"2"])]
+
+
 def test_a_watcher_that_went_away_is_told_no_more() -> None:
     state = StoreState()
     ask(state, Op.WATCH, b"", owner="watcher")

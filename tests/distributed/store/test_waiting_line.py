@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
 
-from fastdist.core.errors import StoreTimeoutError
+from fastdist.core.errors import StoreLostError, StoreTimeoutError
 from fastdist.distributed.rendezvous import rendezvous
 from fastdist.distributed.sockets import free_port
 from fastdist.distributed.store import (
@@ -20,6 +23,7 @@ from fastdist.distributed.store import (
     waiting_line,
 )
 from fastdist.distributed.store.waiting_line import WaitingLine, name_ranks, speaks_for_node
+from tests.distributed.way import Way
 
 
 class Terminal(io.StringIO):
@@ -173,6 +177,56 @@ def test_who_joins_in_vain_is_told_the_whole_time() -> None:
         store.join("group", 0, b"a", 3, 0.3, who="'w0' (rank 0)")
     assert told.value.missing == ("1", "2")
     assert "2 of 3 ranks did not come within 0.3" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("who", "kind", "told"),
+    [
+        ("'w1' (rank 1)", StoreTimeoutError, "1 of 3 ranks did not come within .*closed by its ho"),
+        ("", StoreLostError, "was closed by its host; not there yet: 2$"),
+    ],
+)
+def test_who_joins_hears_at_once_who_was_missing_when_the_host_gave_up(
+    who: str, kind: type[StoreTimeoutError | StoreLostError], told: str
+) -> None:
+    host, port = host_store(timeout=20)
+    with TCPStore("127.0.0.1", port, timeout=20) as client, ThreadPoolExecutor(1) as pool:
+        joins = pool.submit(client.join, "group", 1, b"b", 3, who=who)
+        _give_up_for(host, "2")
+        closed = time.monotonic()
+        host.close()
+        with pytest.raises(kind, match=told) as error:
+            joins.result(30)
+        assert error.value.missing == ("2",) and time.monotonic() - closed < 5
+
+
+def _give_up_for(host: TCPStore, last: str) -> None:
+    """Join in vain as rank 0 until only the last one is missing."""
+    deadline = time.monotonic() + 10
+    missing: tuple[str, ...] = ()
+    while missing != (last,):
+        assert time.monotonic() < deadline
+        with pytest.raises(StoreTimeoutError) as told:
+            host.join("group", 0, b"a", 3, 0.01)
+        missing = told.value.missing
+
+
+@pytest.mark.usefixtures("quick")
+def test_who_joins_keeps_the_names_where_the_store_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    has_told = threading.Event()
+    monkeypatch.setattr(WaitingLine, "tell", lambda line, whom: has_told.set())
+    host, port = host_store(timeout=20)
+    way = Way(port)
+    client = TCPStore("127.0.0.3", port, timeout=20, secret=host.job_secret)
+    with host, client, closing(way), ThreadPoolExecutor(1) as pool:
+        joins = pool.submit(client.join, "group", 1, b"b", 2, 4.0, who="'w1' (rank 1)")
+        assert has_told.wait(10)
+        way.cut()
+        with pytest.raises(StoreTimeoutError, match="1 of 2 ranks did not come within") as told:
+            joins.result(30)
+        assert told.value.missing == ("0",)
 
 
 class SlowStore:
