@@ -12,12 +12,13 @@
     stopped.py        workers that lie stopped while others have ended
     worker_process.py one worker: its process, its group, its two pipes
     output.py         what the workers write, from their pipes to the screen
-    lines.py          bytes of a pipe to lines, redrawn lines and held tracebacks
+    lines.py          bytes of a pipe to lines, and to redrawn ones
+    failure_text.py   tracebacks: held back, and read for what was raised
     screen.py         lines of many workers to one terminal or file, without ever blocking
     signals.py        the launcher's signals, as something that a selector can wait for
     guard.py          the launcher's end of a pipe to
     watcher.py        a tiny process that ends the workers if the launcher itself is killed
-    report.py         what is said at the end
+    report.py         which failure was the first, and what is said at the end
 
 One thread, one selector. Signals arrive through a wake-up pipe, exits as SIGCHLD, so the loop
 sleeps until something happens; only when a worker has ended does it look each second whether one of

@@ -6,12 +6,13 @@ import errno
 import math
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from selectors import EVENT_READ, BaseSelector
 
+from fastdist.launch.failure_text import lost_ranks
 from fastdist.launch.guard import Guard
 from fastdist.launch.output import Output
-from fastdist.launch.report import Failure, signal_name, worker_failure
+from fastdist.launch.report import Failure, first_of, signal_name, worker_failure
 from fastdist.launch.screen import Screen
 from fastdist.launch.signals import SignalPipe, is_ending, suspend_process
 from fastdist.launch.stopped import StoppedWorkers
@@ -20,6 +21,8 @@ from fastdist.launch.worker_process import WorkerProcess
 # Ctrl-C ends everything within 2 s, a failed worker within 5 s: grace, kill and report fit in.
 INTERRUPT_GRACE_S = 1.0
 FAILURE_GRACE_S = 3.0
+# Who has begun a traceback when another has failed may end with it, before it is asked to.
+SPARED_S = 2.0
 _HURRIED_OUTPUT_S = 0.5
 
 
@@ -48,7 +51,11 @@ class Job:
         self._output = Output(screen, selector)
         self._workers: list[WorkerProcess] = []
         self._stopped = StoppedWorkers()
+        # When the others were asked to end; who had begun a traceback by then was not.
+        self._ends_since = math.inf
         self._kill_at: float | None = None
+        self._ask_rest_at: float | None = None
+        self._asked: set[int] = set()
         self._is_asked_twice = False
         self._has_lost_output = False
         selector.register(signals.fileno(), EVENT_READ, self._take_signals)
@@ -68,6 +75,7 @@ class Job:
         # One may have ended before its SIGCHLD had a number to be looked up by.
         self._take_exits()
         self.turn_until(lambda: all(worker.status is not None for worker in self._workers))
+        self._settle()
 
     def turn_until(self, is_over: Callable[[], bool], timeout_s: float | None = None) -> None:
         """Serve pipes, signals, exits and deadlines until is_over; it is asked after each turn."""
@@ -91,8 +99,19 @@ class Job:
             return
         self.failure = failure
         self._kill_at = time.monotonic() + grace_s
-        for worker in self._workers:
-            worker.send(number)
+        if failure.was_asked:
+            self._end(self._workers, number)
+            return
+        self._output.read_errors()
+        self._ends_since = time.monotonic()
+        self._ask_rest_at = self._ends_since + SPARED_S
+        self._end([w for w in self._workers if not self._output.holds_text_of(w)], number)
+
+    def _end(self, workers: Sequence[WorkerProcess], number: signal.Signals) -> None:
+        for worker in workers:
+            if worker.status is None:
+                self._asked.add(worker.rank)
+                worker.send(number)
 
     def stop_because(self, failure: Failure) -> None:
         """Stop as for a worker that failed."""
@@ -137,17 +156,36 @@ class Job:
         # Who was killed did not fail because of another; who raised may have.
         for worker in sorted(ended, key=lambda worker: worker.status or 0):
             self._guard.discard(worker.pid)
-            text = self._output.last_words(worker)
-            if worker.status == 0:
-                continue
+            text, began = self._output.last_words(worker)
+            was_ended = worker.rank in self._asked
             # Without last words it was ended like the others, which says nothing.
-            if self.failure is None or text:
-                self.stop_because(worker_failure(worker, text, self._where))
+            if worker.status == 0 or (was_ended and not text):
+                continue
+            self.stop_because(
+                worker_failure(worker, text, self._where, began=began, was_ended=was_ended)
+            )
+
+    def _settle(self) -> None:
+        """Find which failure was the first, now that all are known; the first to end may not be."""
+        if self.failure is None or self.failure.was_asked:
+            return
+        failures = [self.failure, *self.also_failed]
+        self.failure = first_of(failures, [worker.rank for worker in self._workers])
+        self.also_failed = []
+        for failure in failures:
+            if failure is self.failure:
+                continue
+            outlived = failure.was_ended and failure.began <= self._ends_since
+            if outlived and failure.rank is not None and not lost_ranks(failure.text):
+                # It was spared, and went on after its traceback: it had caught that error.
+                self._output.print_held(failure.rank, failure.text)
+            else:
+                self.also_failed.append(failure)
 
     def _next_deadline(self) -> float:
         if self.failure is not None:
             # Once the job ends, held text waits for its worker's end.
-            return math.inf if self._kill_at is None else self._kill_at
+            return min(at for at in (self._ask_rest_at, self._kill_at, math.inf) if at is not None)
         release = self._output.next_release()
         look = self._stopped.next_look(self._workers)
         return look if release is None else min(look, release)
@@ -160,10 +198,13 @@ class Job:
                 frozen = self._stopped.look(self._workers, now)
                 if frozen is not None:
                     self.stop_because(frozen)
-        elif self._kill_at is not None and now >= self._kill_at:
+            return
+        if self._ask_rest_at is not None and now >= self._ask_rest_at:
+            self._ask_rest_at = None
+            self._end([w for w in self._workers if w.rank not in self._asked], signal.SIGTERM)
+        if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
-            for worker in self._workers:
-                worker.send(signal.SIGKILL)
+            self._end(self._workers, signal.SIGKILL)
 
 
 def _lost_output(error: OSError) -> Failure:

@@ -1,4 +1,4 @@
-"""Bytes of a worker's pipe to lines, lines that redraw themselves, and tracebacks held back."""
+"""Bytes of a worker's pipe to lines, and to lines that redraw themselves."""
 
 from __future__ import annotations
 
@@ -8,14 +8,6 @@ from typing import NamedTuple
 # A line longer than this is shown in pieces, so that a worker cannot fill the launcher's memory.
 LINE_LIMIT_BYTES = 4 << 20
 _END = re.compile(rb"\r*\n|\r")
-_FAILURE_STARTS = (
-    b"Traceback (most recent call last):",
-    b"  + Exception Group Traceback (most recent call last):",
-    b"Fatal Python error:",
-    # A script that Python cannot read: there is no headline, for nothing has been called.
-    b'  File "',
-)
-_HELD_LIMIT_BYTES = 256 << 10
 
 
 class Line(NamedTuple):
@@ -74,34 +66,3 @@ class LineSplitter:
         self._partial.clear()
         self._redrawn = None
         return [Line(text, redraws=False)] if text else []
-
-
-class FailureText:
-    """Holds back what may be a worker's last words, until it is known whether they are.
-
-    The first failure's traceback is shown once, at the end of the run. While a worker lives, its
-    stderr from a traceback's first line on waits here; a worker that goes on (it caught the error,
-    or only a thread died) gets its lines shown after a moment, by `release`.
-    """
-
-    def __init__(self) -> None:
-        self._held: list[bytes] = []
-        self._held_bytes = 0
-        self.since: float | None = None
-
-    def feed(self, text: bytes, now: float) -> list[bytes]:
-        """Return the lines to show now: this one, none, or all that were held and this one."""
-        if self.since is None and not text.startswith(_FAILURE_STARTS):
-            return [text]
-        if self.since is None:
-            self.since = now
-        self._held.append(text)
-        self._held_bytes += len(text)
-        return self.release() if self._held_bytes > _HELD_LIMIT_BYTES else []
-
-    def release(self) -> list[bytes]:
-        """Return what is held, and hold nothing."""
-        held, self._held = self._held, []
-        self._held_bytes = 0
-        self.since = None
-        return held

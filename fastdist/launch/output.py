@@ -7,17 +7,20 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from selectors import EVENT_READ, BaseSelector
-from typing import IO
+from typing import IO, NamedTuple
 
-from fastdist.launch.lines import FailureText, Line, LineSplitter
+from fastdist.launch.failure_text import FailureText
+from fastdist.launch.lines import Line, LineSplitter
 from fastdist.launch.screen import Screen
 from fastdist.launch.worker_process import WorkerProcess
 
-# A process that has printed its traceback is soon gone; one that is not had caught the error.
-HELD_TEXT_S = 1.0
+# A process that has printed its traceback is soon gone, though a busy machine, or what it does at
+# exit (RPC waits for running calls), takes its time; one that is not had caught the error.
+HELD_TEXT_S = 5.0
 _READ_BYTES = 1 << 16
 # A pipe holds a megabyte at most: more than this comes from someone who still writes.
 _LAST_READS = 32
+_STATUS_OF_A_TRACEBACK = 1
 
 
 @dataclass
@@ -30,6 +33,13 @@ class _Stream:
     splitter: LineSplitter = field(default_factory=LineSplitter)
     failure: FailureText = field(default_factory=FailureText)
     is_open: bool = True
+
+
+class LastWords(NamedTuple):
+    """The traceback that a worker ended with, and when it began (time.monotonic)."""
+
+    text: list[bytes]
+    began: float | None
 
 
 class Output:
@@ -62,9 +72,10 @@ class Output:
                 self._listen_to(stream)
         self._is_listening = not self._is_listening
 
-    def last_words(self, worker: WorkerProcess) -> list[bytes]:
+    def last_words(self, worker: WorkerProcess) -> LastWords:
         """Show what an ended worker still had written; return the traceback that it ended with."""
-        held: list[bytes] = []
+        text: list[bytes] = []
+        began: float | None = None
         for stream in self._streams:
             if stream.worker is not worker:
                 continue
@@ -76,11 +87,32 @@ class Output:
                 self._close(stream)
             if worker.status == 0:
                 self._print(stream, stream.failure.release())
-            held += stream.failure.release()
+            elif stream.failure.since is not None:
+                began = stream.failure.began
+                text += stream.failure.release()
+            elif worker.status == _STATUS_OF_A_TRACEBACK and stream.failure.shown:
+                text.append(
+                    b"the last traceback that it wrote stands above: " + stream.failure.shown
+                )
         worker.close()
         if worker.rank == 0:
             self._screen.redraw(b"")
-        return held
+        return LastWords(text, began)
+
+    def read_errors(self) -> None:
+        """Take what has come on stderr by now."""
+        for stream in self._streams:
+            if stream.is_stderr and stream.is_open:
+                self._take(stream)
+
+    def holds_text_of(self, worker: WorkerProcess) -> bool:
+        """Say whether a worker has begun a traceback, and so may be about to end by itself."""
+        return any(s.worker is worker and s.failure.since is not None for s in self._streams)
+
+    def print_held(self, rank: int, text: Sequence[bytes]) -> None:
+        """Show held lines of a worker that had not failed after all."""
+        for line in text:
+            self._screen.print(b"[rank %d] " % rank + line, to_stderr=True)
 
     def next_release(self) -> float | None:
         """Return when held text must be shown because its worker lives on (time.monotonic)."""

@@ -1,13 +1,18 @@
-"""What a run says at its end: which worker failed, how, and its traceback, once."""
+"""What a run says at its end: which worker failed first, how, and its traceback, once."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 
+from fastdist.launch.failure_text import lost_ranks, what_was_raised
 from fastdist.launch.screen import Screen
 from fastdist.launch.worker_process import WorkerProcess
+
+# Others may have noticed a silent end, and have written of it, before the launcher knew.
+NOTICED_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -16,6 +21,7 @@ class Failure:
 
     `was_asked` where nothing went wrong but somebody ended the job. No sentence: end without words.
     `is_from_afar` where another node told of it, `is_hearsay` where it knew from yet another.
+    `was_ended` where the launcher had asked that worker to end: it might have lived on.
     """
 
     sentence: str
@@ -25,6 +31,8 @@ class Failure:
     rank: int | None = None
     is_from_afar: bool = False
     is_hearsay: bool = False
+    was_ended: bool = False
+    began: float = field(default_factory=time.monotonic, compare=False)
 
 
 def write_report(
@@ -32,35 +40,66 @@ def write_report(
 ) -> None:
     """Say how the job ended; what the first failed worker wrote last stands at the bottom.
 
-    Who failed after that gets a line, or, where it ended as the first did, a place in one.
+    Who failed after that gets a line, or, where it ended as others did, a place in one.
     """
     if failure is None or not failure.sentence:
         return
-    same: list[str] = []
-    for other in also_failed:
-        last = last_line(other.text)
-        if other.rank is not None and last and last == last_line(failure.text):
-            same.append(str(other.rank))
-            continue
-        sentence = other.sentence if other.rank is None else f"rank {other.rank} failed"
-        how = b": " + last if last else b""
-        screen.print(f"after that, {sentence}".encode() + how, to_stderr=True)
-    if same:
-        ranks = "rank " if len(same) == 1 else "ranks "
-        together = f"after that, {ranks}{', '.join(same)} failed in the same way"
-        screen.print(together.encode(), to_stderr=True)
     for line in (f"{prog}: {failure.sentence}".encode(), *failure.text):
         screen.print(line, to_stderr=True)
+    together: dict[bytes, list[str]] = {}
+    for other in also_failed:
+        raised = what_was_raised(other.text)
+        if other.rank is not None and raised:
+            together.setdefault(raised, []).append(str(other.rank))
+        else:
+            screen.print(f"after that, {other.sentence}".encode(), to_stderr=True)
+    for raised, ranks in together.items():
+        who = f"after that, {'rank' if len(ranks) == 1 else 'ranks'} {', '.join(ranks)} failed"
+        is_same = raised == what_was_raised(failure.text)
+        how = b" in the same way" if is_same else b": " + raised
+        screen.print(who.encode() + how, to_stderr=True)
 
 
-def worker_failure(worker: WorkerProcess, text: Sequence[bytes], where: str) -> Failure:
+def first_of(failures: Sequence[Failure], local_ranks: Collection[int]) -> Failure:
+    """Return the failure that the others may have come from.
+
+    Who only lost a worker that failed itself comes last; before them who was ended by the launcher,
+    for its traceback may have been of an error that it had caught. Otherwise who began first.
+    """
+    others_told = any(failure.rank is None for failure in failures)
+    failed = {failure.rank for failure in failures}
+
+    def place(failure: Failure) -> tuple[int, float]:
+        lost = lost_ranks(failure.text) - {failure.rank}
+        # What failed on another node has no rank here.
+        is_effect = any(
+            rank in failed or (others_told and rank not in local_ranks) for rank in lost
+        )
+        return 2 if is_effect else int(failure.was_ended), failure.began
+
+    return min(failures, key=place)
+
+
+def worker_failure(
+    worker: WorkerProcess,
+    text: Sequence[bytes],
+    where: str,
+    *,
+    began: float | None = None,
+    was_ended: bool = False,
+) -> Failure:
     """Describe how a worker ended; `where` is empty or names its node."""
     assert worker.status is not None
+    # The signal was the launcher's own.
+    is_by_signal = was_ended and worker.status < 0
+    how = "failed" if is_by_signal else _how(worker.status)
     return Failure(
-        sentence=f"rank {worker.rank} {_how(worker.status)} (pid {worker.pid}{where})",
-        exit_status=exit_status_of(worker.status),
+        sentence=f"rank {worker.rank} {how} (pid {worker.pid}{where})",
+        exit_status=1 if is_by_signal else exit_status_of(worker.status),
         text=tuple(text),
         rank=worker.rank,
+        was_ended=was_ended,
+        began=time.monotonic() - NOTICED_S if began is None else began,
     )
 
 
@@ -84,8 +123,3 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def last_line(text: Sequence[bytes]) -> bytes:
-    """Return the line of a traceback that says what happened: the last that is not empty."""
-    return next((line for line in reversed(text) if line.strip()), b"")

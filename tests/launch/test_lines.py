@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from fastdist.launch.lines import LINE_LIMIT_BYTES, FailureText, Line, LineSplitter
+from fastdist.launch.lines import LINE_LIMIT_BYTES, Line, LineSplitter
 
 _TEXT = "one\ntwo\r\n  5 %\r 50 %\rfünf ✓\n\n\rlast\r".encode()
 
@@ -53,22 +53,3 @@ def test_an_endless_line_is_cut_between_characters() -> None:
     assert b"".join(line.text for line in lines) == text
     for line in lines:
         line.text.decode()
-
-
-def test_failure_text_holds_from_the_traceback_on() -> None:
-    failure = FailureText()
-    assert failure.feed(b"a warning", 0.0) == [b"a warning"]
-    assert failure.feed(b"Traceback (most recent call last):", 1.0) == []
-    assert failure.feed(b"ValueError: no", 2.0) == []
-    assert failure.since == 1.0
-    assert failure.release() == [b"Traceback (most recent call last):", b"ValueError: no"]
-    assert failure.feed(b"more", 3.0) == [b"more"]
-
-
-def test_failure_text_does_not_hold_without_end() -> None:
-    failure = FailureText()
-    failure.feed(b"Traceback (most recent call last):", 0.0)
-    shown: list[bytes] = []
-    while not shown:
-        shown = failure.feed(b"x" * 10_000, 0.0)
-    assert len(shown) == 28

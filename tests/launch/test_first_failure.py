@@ -1,0 +1,185 @@
+"""Which worker `fastdist run` names as the first to fail, where several fail, each at its pace."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastdist.launch import main as launch_main
+from fastdist.launch import output
+
+# Two workers that keep an order: they meet at a named pipe, and wait for each other's end.
+_TOOLS = """
+import array, atexit, fcntl, os, sys, termios, threading
+from fastdist.core.errors import WorkerLostError
+
+rank = int(os.environ["RANK"])
+lock = open(os.environ["FOLDER"] + "/lock", "w")
+
+def meet(name):
+    open(os.environ["FOLDER"] + "/" + name, "w" if rank else "r").close()
+
+def hold_lock_to_my_end():
+    fcntl.flock(lock, fcntl.LOCK_EX)
+
+def wait_for_the_others_end():
+    fcntl.flock(lock, fcntl.LOCK_EX)
+
+def write(text):
+    print(text, file=sys.stderr, flush=True)
+
+def wait_until_that_is_read():
+    left = array.array("i", [1])
+    while left[0]:
+        fcntl.ioctl(2, termios.FIONREAD, left)
+        threading.Event().wait(0.01)
+"""
+
+
+@pytest.fixture
+def start_two(start_run: Any, tmp_path: Path) -> Callable[..., Any]:
+    """Start a job of two workers, rank 0 with the first text and rank 1 with the second."""
+
+    def start(zero: str, one: str) -> Any:
+        for name in ("go", "back"):
+            os.mkfifo(tmp_path / name)
+        texts = [textwrap.indent(textwrap.dedent(text), "    ") for text in (zero, one)]
+        text = f"{_TOOLS}\nif rank == 0:\n{texts[0]}\nelse:\n{texts[1]}"
+        return start_run(text, "-n", "2", environment={"FOLDER": str(tmp_path)})
+
+    return start
+
+
+def _lines(run: Any) -> list[str]:
+    assert run.end() == 1
+    lines: list[str] = run.err.decode().splitlines()
+    return lines
+
+
+def test_lines_after_a_traceback_and_a_late_end_do_not_take_its_place(start_run: Any) -> None:
+    run = start_run(
+        """
+        import atexit, sys, threading
+        def say_goodbye():
+            print("a log line", file=sys.stderr, flush=True)
+            threading.Event().wait(1.5)
+            print("another", file=sys.stderr, flush=True)
+        atexit.register(say_goodbye)
+        raise ValueError("user bug")
+        """
+    )
+    lines = _lines(run)
+    assert lines[0].startswith("python -m fastdist.run: rank 0 failed with exit status 1 (pid ")
+    assert lines[1] == "Traceback (most recent call last):"
+    assert lines[-3:] == ["ValueError: user bug", "a log line", "another"]
+
+
+_EARLY = """
+    @atexit.register
+    def end_last():
+        wait_until_that_is_read()
+        meet("go")
+        wait_for_the_others_end()
+        write("a log line")
+    raise ValueError("early")
+"""
+_LATE = """
+    hold_lock_to_my_end()
+    meet("go")
+    raise KeyError("late")
+"""
+
+
+@pytest.mark.parametrize("early", [0, 1])
+def test_who_wrote_its_traceback_first_is_named_even_if_it_ended_last(
+    start_two: Callable[..., Any], early: int
+) -> None:
+    lines = _lines(start_two(_LATE, _EARLY) if early else start_two(_EARLY, _LATE))
+    told = f"python -m fastdist.run: rank {early} failed with exit status 1 (pid "
+    assert lines[0].startswith(told)
+    assert lines[-3:] == [
+        "ValueError: early",
+        "a log line",
+        f"after that, rank {1 - early} failed: KeyError: 'late'",
+    ]
+    assert lines.count("Traceback (most recent call last):") == 1
+
+
+def test_who_lost_a_worker_is_named_after_it_even_if_it_was_first_in_all(
+    start_two: Callable[..., Any],
+) -> None:
+    run = start_two(
+        """
+        hold_lock_to_my_end()
+        @atexit.register
+        def wait_for_the_cause():
+            meet("go"), meet("back")
+        raise WorkerLostError("worker 'worker1' (rank 1) was lost: it died")
+        """,
+        """
+        meet("go")
+        @atexit.register
+        def end_last():
+            meet("back")
+            wait_for_the_others_end()
+        raise ValueError("cause")
+        """,
+    )
+    lines = _lines(run)
+    assert lines[0].startswith("python -m fastdist.run: rank 1 failed with exit status 1 (pid ")
+    assert lines[-2] == "ValueError: cause"
+    assert lines[-1].startswith("after that, rank 0 failed: fastdist.core.errors.WorkerLostError: ")
+
+
+def test_a_traceback_is_not_cut_because_another_worker_ends(start_two: Callable[..., Any]) -> None:
+    slow = """
+    write("Traceback (most recent call last):")
+    wait_until_that_is_read()
+    meet("go")
+    wait_for_the_others_end()
+    threading.Event().wait(0.3)
+    write('  File "worker.py", line 1')
+    write("ValueError: slow")
+    os._exit(1)
+    """
+    lines = _lines(start_two(_LATE, slow))
+    assert lines[-2:] == ["ValueError: slow", "after that, rank 0 failed: KeyError: 'late'"]
+
+
+def test_a_worker_that_had_caught_its_error_is_not_said_to_have_failed(
+    start_two: Callable[..., Any],
+) -> None:
+    lives_on = """
+    write("Traceback (most recent call last):")
+    write("ValueError: caught")
+    meet("go")
+    threading.Event().wait()
+    """
+    lines = _lines(start_two(_LATE, lives_on))
+    assert lines[:2] == [
+        "[rank 1] Traceback (most recent call last):",
+        "[rank 1] ValueError: caught",
+    ]
+    assert lines[2].startswith("python -m fastdist.run: rank 0 failed with exit status 1 (pid ")
+    assert lines[-1] == "KeyError: 'late'"
+
+
+def test_a_traceback_that_had_to_be_shown_is_referred_to(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "HELD_TEXT_S", 0.1)
+    script = tmp_path / "ends_late.py"
+    script.write_text(
+        "import atexit, threading\n"
+        "atexit.register(threading.Event().wait, 1.5)\n"
+        "raise ValueError('user bug')\n"
+    )
+    assert launch_main.main([str(script)]) == 1
+    lines = capfd.readouterr().err.splitlines()
+    assert "[rank 0] ValueError: user bug" in lines
+    assert lines[-1] == "the last traceback that it wrote stands above: ValueError: user bug"
