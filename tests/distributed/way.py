@@ -22,6 +22,9 @@ class Way:
         self._is_over = threading.Event()
         self.was_tried = threading.Event()  # while it was cut
         self._waiting: list[socket.socket] = []
+        # Who came before anybody listened at the other end: a machine that is not up yet.
+        self._early: list[socket.socket] = []
+        self._has_reached = False
         self._selector = DefaultSelector()
         self._server = socket.create_server(("127.0.0.3", port))
         self._selector.register(self._server, EVENT_READ, self._accept)
@@ -40,7 +43,7 @@ class Way:
         self._is_over.set()
         self._thread.join()
         self._end_all()
-        for end in (self._server, *self._waiting):
+        for end in (self._server, *self._waiting, *self._early):
             end.close()
         self._selector.close()
 
@@ -50,6 +53,8 @@ class Way:
                 self._end_all()
             elif self._waiting:
                 self._waiting.pop().close()
+            elif self._early:
+                self._carry_on(self._early.pop(0))
             for key, _ in self._selector.select(_LOOK_S):
                 key.data()
 
@@ -59,11 +64,18 @@ class Way:
             self._waiting.append(near)
             self.was_tried.set()
             return
+        self._carry_on(near)
+
+    def _carry_on(self, near: socket.socket) -> None:
         try:
             far = socket.create_connection(("127.0.0.1", self._port))
         except OSError:
-            near.close()  # who was to be reached has ended
+            if self._has_reached:
+                near.close()  # who was to be reached has ended
+            else:
+                self._early.append(near)
             return
+        self._has_reached = True
         for one, other in ((near, far), (far, near)):
             self._selector.register(one, EVENT_READ, partial(self._carry, one, other))
 
