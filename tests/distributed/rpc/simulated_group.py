@@ -30,6 +30,7 @@ from fastdist.distributed.rpc.peer_state import Event
 from fastdist.distributed.rpc.timeouts import Timeouts
 from fastdist.distributed.rpc.zmq_agent import ZmqAgent
 from fastdist.distributed.sockets import NoSecurity
+from fastdist.distributed.store import HashStore
 from tests.distributed.rpc.simulated_network import Network, SimBell, SimContext
 from tests.distributed.rpc.simulated_world import Clock, Process, World
 
@@ -155,7 +156,7 @@ class Worker(Process):
         self._network = group.network
         building[:] = [self]
         self.agent = ZmqAgent(
-            None,  # type: ignore[arg-type]
+            HashStore(),  # asked for its timeout alone
             f"w{rank}",
             rank,
             group.size,
@@ -216,7 +217,7 @@ building: list[Process] = []
 groups: list[Group] = []
 
 
-def _join(store: None, me: Record, timeout_s: float) -> Membership:
+def _join(store: HashStore, me: Record, timeout_s: float) -> Membership:
     return Membership(None, me, [])  # type: ignore[arg-type]
 
 
