@@ -14,6 +14,7 @@ import pytest
 from fastdist.distributed.sockets import free_port
 from fastdist.launch.nodes import BEAT_S, LOST_S
 from tests.distributed.way import Way
+from tests.launch.test_rpc_jobs import ENDLESS
 
 # Until the other node has noticed, ended its workers and reported.
 _LOST_BOUND_S = LOST_S + 4.0
@@ -56,7 +57,11 @@ def job_at(port: int, start_run: Any) -> StartNode:
         nodes: int = 2,
         address: str = "",
         master: str = "127.0.0.1",
+        transports: str = "",
     ) -> Any:
+        environment = {"FASTDIST_JOB_SECRET": secret}
+        if transports:
+            environment["FASTDIST_TRANSPORTS"] = transports
         return start_run(
             text,
             f"-n{2 - node}",
@@ -65,7 +70,7 @@ def job_at(port: int, start_run: Any) -> StartNode:
             f"--master-addr={master}",
             f"--master-port={port}",
             f"--local-addr={address or f'127.0.0.{node + 1}'}",
-            environment={"FASTDIST_JOB_SECRET": secret},
+            environment=environment,
         )
 
     return start
@@ -114,7 +119,7 @@ def test_a_lost_node_is_named_by_the_one_that_hosts_the_store(
     # Each waits for as long as a network may be down, so they wait together.
     lost = [
         way_to_be_lost(job_at(free_port(), start_run), watch)
-        for way_to_be_lost in (killed, frozen, killed_after_a_failure)
+        for way_to_be_lost in (killed, killed_among_calls, frozen, killed_after_a_failure)
     ]
     for each in lost:
         next(each)
@@ -132,6 +137,16 @@ def killed(start_node: StartNode, watch: Callable[[int], Any]) -> Iterator[None]
     assert first.end(_LOST_BOUND_S) == 1
     assert b"node 1 (127.0.0.2) was lost" in first.err
     assert all(worker.ends_within(0.0) for worker in left)
+
+
+def killed_among_calls(start_node: StartNode, watch: Callable[[int], Any]) -> Iterator[None]:
+    nodes = first, second = [start_node(node, ENDLESS, transports="uv") for node in (0, 1)]
+    left = [watch(nodes[rank // 2].number_after(f"pid of {rank} is")) for rank in range(3)]
+    second.process.kill()
+    yield
+    assert first.end(_LOST_BOUND_S) == 1
+    assert b"node 1 (127.0.0.2) was lost" in first.err
+    assert all(worker.ends_within(1.0) for worker in left)
 
 
 def frozen(start_node: StartNode, watch: Callable[[int], Any]) -> Iterator[None]:

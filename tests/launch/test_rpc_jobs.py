@@ -1,15 +1,10 @@
-"""Jobs whose workers call each other, started by `fastdist run`: on one node and on two."""
+"""Jobs whose workers call each other, started by `fastdist run`."""
 
 from __future__ import annotations
 
 import os
-import secrets
 import signal
-from collections.abc import Callable
 from typing import Any
-
-from fastdist.distributed.sockets import free_port
-from fastdist.launch.nodes import LOST_S
 
 _JOB = """
     import os
@@ -26,7 +21,7 @@ _JOB = """
     print("done")
 """
 _SHORT = _JOB.replace("CALLS", "10")
-_ENDLESS = _JOB.replace("CALLS", "-1")
+ENDLESS = _JOB.replace("CALLS", "-1")
 
 
 def test_three_workers_meet_and_call(start_run: Any) -> None:
@@ -57,32 +52,8 @@ def test_who_waits_says_for_whom(start_run: Any) -> None:
 
 
 def test_a_killed_worker_is_named_and_ends_the_job(start_run: Any) -> None:
-    run = start_run(_ENDLESS, "-n", "3")
+    run = start_run(ENDLESS, "-n", "3")
     pids = [run.number_after(f"pid of {rank} is") for rank in range(3)]
     os.kill(pids[2], signal.SIGKILL)
     assert run.end(5.0) == 128 + signal.SIGKILL
     assert b"rank 2 was killed by SIGKILL" in run.err
-
-
-def test_two_nodes_call_over_tcp_and_a_killed_one_is_named(
-    start_run: Any, watch: Callable[[int], Any]
-) -> None:
-    environment = {"FASTDIST_JOB_SECRET": secrets.token_hex(32), "FASTDIST_TRANSPORTS": "uv"}
-    job = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}"]
-    first, second = (
-        start_run(
-            _ENDLESS,
-            *job,
-            f"--node-rank={node}",
-            f"--local-addr=127.0.0.{node + 1}",
-            f"-n{2 - node}",
-            environment=environment,
-        )
-        for node in (0, 1)
-    )
-    left = [watch(first.number_after(f"pid of {rank} is")) for rank in (0, 1)]
-    left.append(watch(second.number_after("pid of 2 is")))
-    second.process.kill()
-    assert first.end(LOST_S + 5.0) == 1
-    assert b"node 1 (127.0.0.2) was lost" in first.err
-    assert all(worker.ends_within(1.0) for worker in left)
