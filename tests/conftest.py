@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import importlib.util
 import os
 import shutil
@@ -54,6 +55,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if gone:
         config.hook.pytest_deselected(items=gone)
         items[:] = kept
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    # 300,000 objects that live as long as the run: each collection would look at all of them.
+    gc.collect()
+    gc.freeze()
 
 
 def why_not(mark: str, config: pytest.Config) -> str | None:
