@@ -24,11 +24,11 @@ from .outgoing import (
     Call,
     bytes_of,
     decode_answer,
-    drop_answer,
     fresh,
     lost_error,
     open_answer,
     pack_request,
+    read_unwanted,
     undo,
 )
 from .progress import Progress
@@ -164,10 +164,8 @@ class Client:
 
     def answer_came(self, peer: Peer, frames: list[Buffer]) -> None:
         """Complete the call that an answer on lane 0 is for; on the progress thread."""
-        try:
-            answer = decode_answer(frames, peer)
-        except MessageError as error:
-            _logger.warning("%s; it was dropped", error)
+        answer = _decoded(frames, peer)
+        if answer is None:
             return
         if answer.message_id == NO_CALL:
             if answer.type == MessageType.FINDINGS:
@@ -189,9 +187,7 @@ class Client:
             return
         call = peer.pipe.take_pending(answer.message_id)
         if call is None:
-            # Late: its caller has been told that it took too long.
-            if must_be_read(answer.body, answer.encoding):
-                self.pool.submit_uncounted(drop_answer, answer)
+            self._drop(answer)  # late: its caller has been told that it took too long
             return
         assert isinstance(call, Call)
         size = bytes_of(answer, frames)
@@ -201,13 +197,14 @@ class Client:
 
     def late_answer_came(self, peer: Peer, frames: list[Buffer]) -> None:
         """Take note of an answer on a lane that nobody waits on; on the progress thread."""
-        try:
-            answer = decode_answer(frames, peer)
-        except MessageError as error:
-            _logger.warning("%s; it was dropped", error)
-            return
+        answer = _decoded(frames, peer)
+        if answer is not None:
+            self._drop(answer)
+
+    def _drop(self, answer: Message) -> None:
+        # What users' classes do when they are read is nothing for the progress thread.
         if must_be_read(answer.body, answer.encoding):
-            self.pool.submit_uncounted(drop_answer, answer)
+            self.pool.submit_uncounted(read_unwanted, answer)
 
     def _look_at_findings(self, peer: Peer, answer: Message) -> None:
         serial, never_came, gone = read_findings(answer)
@@ -345,6 +342,14 @@ class Client:
 
 def _cancel(call: Call) -> list[Buffer]:
     return Message(MessageType.CANCEL, call.message_id).encode()
+
+
+def _decoded(frames: list[Buffer], peer: Peer) -> Message | None:
+    try:
+        return decode_answer(frames, peer)
+    except MessageError as error:
+        _logger.warning("%s; it was dropped", error)
+        return None
 
 
 def _complete(call: Call, answer: Message, size: int) -> None:

@@ -291,8 +291,12 @@ _WITH_VALUE = frozenset(
 
 def drop_answer(answer: Message) -> None:
     """Read an answer that nobody waits for any more, if it must be: see Note [Parcels]."""
-    if not must_be_read(answer.body, answer.encoding):
-        return
+    if must_be_read(answer.body, answer.encoding):
+        read_unwanted(answer)
+
+
+def read_unwanted(answer: Message) -> None:
+    """Read an answer for the sake of the references in it, and drop it."""
     try:
         deserialize(answer.body, answer.encoding, unpack_tensors(answer)[0])
     except Exception:
