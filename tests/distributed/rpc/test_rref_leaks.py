@@ -44,6 +44,26 @@ def hold(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
+has_begun = threading.Event()
+
+
+def keep_busy(to: str, seconds: float) -> Any:
+    """Hold the one thread of a worker: calls on other lanes could come before one that is sent."""
+    has_begun.clear()
+    busy = rpc.rpc_async(to, tell_and_hold, (seconds,))
+    assert has_begun.wait(10)
+    return busy
+
+
+def tell_and_hold(seconds: float) -> None:
+    rpc.rpc_async("w0", has_begun_there)
+    hold(seconds)
+
+
+def has_begun_there() -> None:
+    has_begun.set()
+
+
 def keep(*rrefs: Any) -> None:
     kept.extend(rrefs)
 
@@ -101,7 +121,7 @@ def of_a_function_that_is_not_there() -> None:
 
 
 def that_waits_until_its_time_is_over() -> None:
-    busy = rpc.rpc_async("w1", hold, (0.5,))
+    busy = keep_busy("w1", 0.5)
     for call in (rpc.rpc_sync, lambda *to, timeout: rpc.rpc_async(*to, timeout=timeout).wait()):
         with pytest.raises(RpcTimeoutError):
             call("w1", keep, (rpc.RRef(Value()),), timeout=0.05)
@@ -127,7 +147,7 @@ def that_is_for_a_third() -> None:
     """Pass on what w2 owns, in a call to w1 that is too late."""
     rref = rpc.remote("w2", Value)
     rref.to_here()
-    busy = rpc.rpc_async("w1", hold, (0.5,))
+    busy = keep_busy("w1", 0.5)
     with pytest.raises(RpcTimeoutError):
         rpc.rpc_sync("w1", keep, (rref,), timeout=0.05)
     busy.wait()
