@@ -14,11 +14,9 @@
 # A ROUTER that serves a worker:      router = make_socket(zmq.ROUTER, "router of rank 1")
 #                                     bind(router, ipc_endpoint("router"))      (ipc before tcp)
 #                                     bind(router, "tcp://10.0.0.7:0", security)
-# A lane to another worker:           lane = make_socket(zmq.DEALER, "lane to rank 2",
-# identity=b"...")
+# A lane to another worker:           lane = make_socket(zmq.DEALER, "lane to rank 2")
 #                                     connect(lane, endpoint, security, peer="rank:2")
-# with                                security = CurveSecurity.for_rank(secret, job_id, rank=1,
-# world_size=3)
+# with                                security = CurveSecurity.for_rank(secret, job_id, 1, size)
 
 from __future__ import annotations
 
@@ -43,6 +41,7 @@ from .options import (
     set_wire_limits,
     split_tcp_endpoint,
     tcp_endpoint,
+    unbind,
 )
 from .secret import JobSecret
 from .security import (
@@ -92,5 +91,6 @@ __all__ = [
     "split_tcp_endpoint",
     "tcp_endpoint",
     "terminate",
+    "unbind",
     "unique_name",
 ]

@@ -20,6 +20,7 @@ from fastdist.distributed.sockets import (
     make_socket,
     split_tcp_endpoint,
     tcp_endpoint,
+    unbind,
     unique_name,
 )
 
@@ -90,6 +91,7 @@ class StoreServer:
             # Kept for close(); the clients see the connection end, and say so.
             self._failure = error
         finally:
+            unbind(self._router, self.endpoint)
             # The last answers may be on their way: all ranks are told of a mistake at once, and
             # rank 0, which hears first, ends the server.
             self._router.close(linger=_FAREWELL_MS)

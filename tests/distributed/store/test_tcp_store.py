@@ -159,10 +159,11 @@ def test_an_address_of_another_machine_cannot_host() -> None:
 
 
 def test_a_closed_store_gives_its_port_back_at_once() -> None:
-    first, port = host_store()
-    first.close()
-    second, _ = host_store(port=port)
-    second.close()
+    for _ in range(30):  # where it is given back a moment later, one in four such runs fails
+        first, port = host_store()
+        first.close()
+        second, _ = host_store(port=port)
+        second.close()
 
 
 def test_a_connection_that_broke_while_it_idled_is_made_anew(served: TCPStore) -> None:
