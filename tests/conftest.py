@@ -8,13 +8,20 @@ import importlib.util
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.lanes import TwoLanes, num_processes
 from tests.leak_fixture import nothing_left_behind
 from tests.seed_report import SeedReport
+
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
+    from xdist.workermanage import WorkerController
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -22,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # kernels are compiled once, in this checkout's own cache, so that a fresh clone is a cold one.
 os.environ.setdefault("FASTDIST_CACHE_DIR", str(ROOT / ".kernel-cache"))
 
-deselected_because: dict[str, int] = {}
+deselected_because: Counter[str] = Counter()
 private_directory = pytest.StashKey[str]()
 
 
@@ -42,6 +49,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(config.stash[private_directory], ignore_errors=True)
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    return num_processes(config)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    return TwoLanes(config, log) if config.option.dist == "load" else None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what cannot run here. Never skip: that looks as if somebody had looked."""
@@ -50,11 +65,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         reasons = [reason for mark in item.iter_markers() if (reason := why_not(mark.name, config))]
         for reason in reasons[:1]:
-            deselected_because[reason] = deselected_because.get(reason, 0) + 1
+            deselected_because[reason] += 1
         (gone if reasons else kept).append(item)
     if gone:
         config.hook.pytest_deselected(items=gone)
         items[:] = kept
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    # A process that shares the work has no summary of its own.
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["deselected_because"] = dict(deselected_because)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController) -> None:
+    # Each has looked at all tests and come to the same numbers; one that crashed tells nothing.
+    told = getattr(node, "workeroutput", {}).get("deselected_because", {})
+    deselected_because.update(Counter(told) - deselected_because)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -14,7 +14,6 @@ class SeedReport:
     """A plugin that follows each row's tests; a row holds when all of them that ran passed."""
 
     def __init__(self) -> None:
-        self.rows_of: dict[str, tuple[str, ...]] = {}  # by node id, of the tests that hold rows
         self.passed: set[str] = set()
         self.failed: set[str] = set()
 
@@ -22,18 +21,18 @@ class SeedReport:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
             rows = tuple(row for mark in item.iter_markers("seed") for row in ids_of(item, mark))
-            if rows:
-                self.rows_of[item.nodeid] = rows
+            # They travel with the test's reports, which may come from another process.
+            item.user_properties += [("seed", row) for row in rows]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        rows = self.rows_of.get(report.nodeid, ())
+        rows = [value for name, value in report.user_properties if name == "seed"]
         if report.failed:
             self.failed.update(rows)
         elif report.when == "call" and report.passed:
             self.passed.update(rows)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if not self.rows_of:
+        if not self.passed | self.failed:
             return
         hold = self.passed - self.failed
         terminalreporter.section(f"seed rows: {len(hold)} of {len(ROWS)} hold")

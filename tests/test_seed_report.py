@@ -15,9 +15,12 @@ def report_of(*outcomes: tuple[str, str, str]) -> SeedReport:
     """Return the report after one test of rows C1 and C2 went through (phase, outcome) each."""
     report = SeedReport()
     for node, when, outcome in outcomes:
-        report.rows_of[node] = ("C1", "C2") if node == "both" else ("C1",)
+        rows = ("C1", "C2") if node == "both" else ("C1",)
         fields: Any = SimpleNamespace(
-            nodeid=node, when=when, passed=outcome == "passed", failed=outcome == "failed"
+            user_properties=[("seed", row) for row in rows],
+            when=when,
+            passed=outcome == "passed",
+            failed=outcome == "failed",
         )
         report.pytest_runtest_logreport(fields)
     return report

@@ -14,5 +14,6 @@ from fastdist.backends.sim import SimBackend
 @pytest.fixture
 def sim() -> Iterator[SimBackend]:
     backend = cast(SimBackend, backend_of("sim"))
+    backend.reset()  # what ran before may have used devices
     yield backend
     backend.set_device_count(2)

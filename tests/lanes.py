@@ -1,0 +1,41 @@
+"""How a run of all tests is divided between two processes: what waits, and what computes."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
+
+WAITING = "what waits"
+# Jobs of several processes: they wait most of the time, many of them against the clock. So they run
+# one after the other, beside tests that compute, and never two of them at a time.
+_JOBS = ("distributed/autograd/", "distributed/rpc/", "distributed/test_", "examples/", "launch/")
+
+
+def num_processes(config: pytest.Config) -> int:
+    """Return how many processes share the work: two for all tests, this one alone for a few."""
+    is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return 2 if is_whole and (os.cpu_count() or 1) > 1 else 0
+
+
+class TwoLanes(LoadScopeScheduling):
+    """One process begins with all that waits; the other takes, file by file, what computes."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return lane_of(nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if WAITING in self.workqueue:
+            self.workqueue.move_to_end(WAITING, last=False)
+        super()._assign_work_unit(node)
+
+
+def lane_of(nodeid: str) -> str:
+    """Return with what a test shares a process: with all that waits, or with its file alone."""
+    path = nodeid.partition("::")[0].removeprefix("tests/")
+    return WAITING if path.startswith(_JOBS) else path

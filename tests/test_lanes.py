@@ -1,0 +1,74 @@
+"""Two processes share a run of all tests, and its summary is that of one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import OrderedDict
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.lanes import _JOBS, WAITING, TwoLanes, lane_of, num_processes
+
+FILES = ("graph/test_modes.py", "core/test_future.py", "distributed/store/test_tcp_store.py")
+# Of the last file only one test, which is deselected.
+NAMES = "modes or future or frozen_host"
+TOLD = re.compile(r"=+ seed rows|[CUTEF]  |     \w|deselected ")
+SOURCES = pytest.Config.ArgsSource
+
+
+@pytest.mark.parametrize(
+    ("source", "cores", "expected"),
+    [(SOURCES.TESTPATHS, 2, 2), (SOURCES.TESTPATHS, 1, 0), (SOURCES.ARGS, 64, 0)],
+)
+def test_all_tests_are_shared_by_two_and_a_few_by_none(
+    source: Any, cores: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    config: Any = SimpleNamespace(args_source=source)
+    assert num_processes(config) == expected
+
+
+def test_jobs_are_one_lane_and_every_other_file_its_own() -> None:
+    assert lane_of("tests/distributed/rpc/test_faults.py::test_it[tcp]") == WAITING
+    assert lane_of("tests/distributed/test_soak.py::test_it") == WAITING
+    assert lane_of("tests/distributed/store/test_wire.py::test_it") == (
+        "distributed/store/test_wire.py"
+    )
+    for start in _JOBS:
+        assert list((ROOT / "tests").glob(f"{start}*")), f"no test is in {start}"
+
+
+def test_what_waits_is_given_out_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    lanes = object.__new__(TwoLanes)
+    lanes.workqueue = OrderedDict()
+    given: list[str] = []
+    monkeypatch.setattr(
+        TwoLanes.__bases__[0],
+        "_assign_work_unit",
+        lambda self, node: given.append(self.workqueue.popitem(last=False)[0]),
+    )
+    for scope in ("ops/test_table.py", WAITING, "ops/test_random.py"):
+        lanes.workqueue[scope] = {}
+    node: Any = None
+    while lanes.workqueue:
+        lanes._assign_work_unit(node)
+    assert given == [WAITING, "ops/test_table.py", "ops/test_random.py"]
+
+
+def test_the_summary_is_that_of_one_process() -> None:
+    files = [f"tests/{file}" for file in FILES]
+    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", NAMES, *files]
+    summaries = []
+    for count in ("0", "2"):
+        ran = subprocess.run(
+            [*words, "-n", count], cwd=ROOT, capture_output=True, text=True, timeout=100, check=True
+        )
+        summaries.append([line for line in ran.stdout.splitlines() if TOLD.match(line)])
+    assert summaries[0] == summaries[1]
+    assert "deselected 1, slow: give --slow or -m slow" in summaries[0]
+    assert len(summaries[0]) > 10
