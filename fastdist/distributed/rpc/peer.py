@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 BEAT_S = 5.0
+# How often a silent peer is looked at: often enough to notice when this process is who stood still.
+_LOOK_S = 0.5
 _MOST_AT_ONCE = 256
 
 _EVENT_OF = {
@@ -91,7 +93,7 @@ class Peer:
         own_lanes = min(own_lanes_between(me, record), record.limits.connections - 1)
         self.pipe = Pipe(self._connect, self._greet, self._attend, own_lanes)
         same_host = me.shares_host_with(record)
-        self._state = PeerState(time.monotonic(), Patience(grace_s=1.0 if same_host else 10.0))
+        self._state = PeerState(progress.now(), Patience(grace_s=1.0 if same_host else 10.0))
         self._me = me
         self._context = context
         self._progress = progress
@@ -103,6 +105,7 @@ class Peer:
         self._connection_fd = -1
         self._shared: SharedLane | None = None
         self._greetings = itertools.count(1)
+        self._will_look = False
         # Of the last question what became of calls, and the latest call it spoke of.
         self.serial = 0
         self._asked_up_to = -1
@@ -248,7 +251,7 @@ class Peer:
     def _step(self, event: Event, reason: str = "") -> None:
         if event is Event.DISCONNECTED and self._shared is not None:
             self._shared.hold()
-        for action in self._state.step(event, time.monotonic(), reason):
+        for action in self._state.step(event, self._progress.now(), reason):
             if isinstance(action, Recover):
                 self._recover()
             elif isinstance(action, Die):
@@ -262,7 +265,7 @@ class Peer:
                     "hang, or compute without releasing the interpreter lock",
                 )
             elif isinstance(action, LookAgainAt):
-                self._progress.call_at(action.time, self._look_again)
+                self._look_at(action.time)
 
     def _beat(self) -> None:
         """Ask, while somebody waits for the peer, whether it still listens."""
@@ -276,13 +279,20 @@ class Peer:
         self._progress.call_at(time.monotonic() + BEAT_S, self._beat)
 
     def _look_again(self) -> None:
+        self._will_look = False
         look = self._state.next_look()
         if look is None or self.is_self:
             return
-        if time.monotonic() >= look:
+        if self._progress.now() >= look:
             self._step(Event.TICK)
         else:
-            self._progress.call_at(look, self._look_again)
+            self._look_at(look)
+
+    def _look_at(self, when: float) -> None:
+        if not self._will_look:
+            self._will_look = True
+            wait_s = min(when - self._progress.now(), _LOOK_S)
+            self._progress.call_at(time.monotonic() + wait_s, self._look_again)
 
     def _recover(self) -> None:
         if self.lender is not None:

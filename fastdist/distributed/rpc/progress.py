@@ -17,7 +17,36 @@ from fastdist.distributed.sockets import Doorbell, poll_timeout_ms
 
 from .timeouts import Timeouts
 
+# Who rings later than this after an alarm was due was stopped, swapped out, or its machine was.
+_LATE_S = 1.0
+
 _logger = logging.getLogger(__name__)
+
+
+class AwakeClock:
+    """Tells the time during which this process ran: it stands still while the process does.
+
+    Who was stopped again and again has heard nothing of healthy peers, and must not count that as
+    their silence. Absences are found by alarms that ring late, so one is only known of where an
+    alarm was due.
+    """
+
+    def __init__(self) -> None:
+        self._awake_at = time.monotonic()
+        self._absent_s = 0.0
+
+    def look(self, due: float) -> float:
+        """Take note that the thread runs now, and ought to have at `due`; return the real time."""
+        now = time.monotonic()
+        late_s = now - max(due, self._awake_at)
+        if late_s > _LATE_S:
+            self._absent_s += late_s
+        self._awake_at = now
+        return now
+
+    def now(self) -> float:
+        """Return the seconds of time.monotonic() without the absences that were found so far."""
+        return time.monotonic() - self._absent_s
 
 
 class Progress:
@@ -39,6 +68,9 @@ class Progress:
         self._numbers = itertools.count()
         self._posted: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._stopping = False
+        self._clock = AwakeClock()
+        # As time.monotonic, but it stands still while this process does; on the thread itself.
+        self.now = self._clock.now
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -87,7 +119,10 @@ class Progress:
             if self._stopping:
                 self._run_posted()
                 return
-            for fd, _ in self._poller.poll(self._sleep_ms()):
+            ready = self._poller.poll(self._sleep_ms())
+            # Before anybody is told what came: it may be about a silence.
+            self._clock.look(self._alarms[0][0] if self._alarms else math.inf)
+            for fd, _ in ready:
                 if fd == bell_fd:
                     self._bell.clear()
                     continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,11 +23,13 @@ from fastdist.distributed.rpc import (
     outgoing,
     peer,
     peers,
+    progress,
     resend,
     zmq_agent,
 )
 from fastdist.distributed.rpc.membership import Membership, Record
 from fastdist.distributed.rpc.peer_state import Event
+from fastdist.distributed.rpc.progress import AwakeClock
 from fastdist.distributed.rpc.timeouts import Timeouts
 from fastdist.distributed.rpc.zmq_agent import ZmqAgent
 from fastdist.distributed.sockets import NoSecurity
@@ -34,7 +37,7 @@ from fastdist.distributed.store import HashStore
 from tests.distributed.rpc.simulated_network import Network, SimBell, SimContext
 from tests.distributed.rpc.simulated_world import Clock, Process, World
 
-_TIMED = (credit, incoming, lane_call, outgoing, peer, resend, shared_lane)
+_TIMED = (credit, incoming, lane_call, outgoing, peer, progress, resend, shared_lane)
 
 
 class SimProgress:
@@ -46,6 +49,9 @@ class SimProgress:
         self._expire = expire
         self._readers: dict[int, Callable[[], None]] = {}
         self._posted: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._due: list[float] = []  # when the alarms are
+        self._clock = AwakeClock()
+        self.now = self._clock.now
         self._process.fd_ready = self._fd_ready
 
     def start(self) -> None:
@@ -65,7 +71,8 @@ class SimProgress:
         self._readers.pop(fd, None)
 
     def call_at(self, when: float, function: Callable[[], None]) -> None:
-        self._process.world.at(when, self._process, function)
+        heapq.heappush(self._due, when)
+        self._process.world.at(when, self._process, self._ring, when, function)
 
     def stop(self) -> None:
         self._run_posted()
@@ -74,7 +81,17 @@ class SimProgress:
     def is_current_thread(self) -> bool:
         return False
 
+    def _awake(self) -> None:
+        self._clock.look(self._due[0] if self._due else math.inf)
+
+    def _ring(self, when: float, function: Callable[[], None]) -> None:
+        self._awake()
+        self._due.remove(when)
+        heapq.heapify(self._due)
+        function()
+
     def _run_posted(self) -> None:
+        self._awake()
         while self._posted:
             function, arguments = self._posted.pop(0)
             function(*arguments)
@@ -83,6 +100,7 @@ class SimProgress:
         self._process.world.soon(self._process, self._read, fd)
 
     def _read(self, fd: int) -> None:
+        self._awake()
         reader = self._readers.get(fd)
         if reader is not None:
             reader()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -11,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from fastdist.distributed.rpc import progress as progress_module
 from fastdist.distributed.rpc.peer import Peer
-from fastdist.distributed.rpc.progress import Progress
+from fastdist.distributed.rpc.progress import AwakeClock, Progress
 from fastdist.distributed.rpc.timeouts import Timeouts
 
 
@@ -32,6 +34,23 @@ def test_what_posts_itself_does_not_hold_up_what_expires() -> None:
     is_over.set()
     progress.stop()
     assert came
+
+
+def test_a_clock_stands_still_while_its_process_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: now))
+    clock = AwakeClock()
+    now = 100.5
+    clock.look(due=100.5)
+    assert clock.now() == 100.5
+    now = 104.6  # stopped for 4 seconds while an alarm was due
+    clock.look(due=100.6)
+    assert clock.now() == 100.6
+    clock.look(due=100.6)  # another alarm of the same absence
+    assert clock.now() == 100.6
+    now = 200.0  # nothing was due
+    clock.look(due=math.inf)
+    assert clock.now() == 196.0
 
 
 class Flood:

@@ -263,3 +263,21 @@ def test_a_cancelled_call_that_waits_for_a_thread_does_not_run() -> None:
     request.function(request.argument)
     assert not scenario.runs
     assert callee.agent.counts.activity()[0] == 0
+
+
+def test_who_is_stopped_again_and_again_takes_nobody_for_silent() -> None:
+    for seed in range(60):
+        scenario = Scenario(seed, quiet=True)
+        scenarios[:] = [scenario]
+        world, (stutterer, other) = scenario.world, scenario.group.workers[:2]
+        to = stutterer.agent.get_worker_info(1)
+        stutterer.agent.call_async(to, call, (1, 0.0), {}, 5.0)
+        world.run_until(world.now + 1.0)
+        for _ in range(5):
+            stutterer.freeze(4.0)
+            world.run_until(world.now + 4.01)
+        lost = stutterer.agent._peers[1].why_lost
+        assert "no sign of life" not in lost and "nobody listens" not in lost, (
+            f"seed {seed}: {lost}"
+        )
+        assert not other.dead
