@@ -161,10 +161,7 @@ class DistAutogradContainer:
             )
         context = self._shard(context_id).contexts.get(context_id)
         if context is None:
-            raise ContextError(
-                "Couldn't find autograd context data for current autograd context id: "
-                f"{context_id} was released while this thread was inside it"
-            )
+            raise released_inside(context_id)
         return context
 
     def retrieve_context(self, context_id: int) -> DistAutogradContext:
@@ -214,7 +211,7 @@ class DistAutogradContainer:
                 ContextReleasedError(f"context {context_id} was released during a backward pass")
             )
         # The lock is dropped: only now are messages sent.
-        self.send_release_context_rpc(context._known_worker_ids() - {told_by}, context_id)
+        self.send_release_context_rpc(context.close() - {told_by}, context_id)
         return True
 
     def send_release_context_rpc(self, worker_ids: set[int], context_id: int) -> None:
@@ -284,6 +281,14 @@ def _ask_to_release(worker_id: int, context_ids: Sequence[int]) -> None:
 
 def _log_not_released(worker_id: int, error: BaseException) -> None:
     _logger.info("Could not release Dist Autograd Context on node %d: %s", worker_id, error)
+
+
+def released_inside(context_id: int) -> ContextError:
+    """Return the error of a thread whose current context is over."""
+    return ContextError(
+        "Couldn't find autograd context data for current autograd context id: "
+        f"{context_id} was released while this thread was inside it"
+    )
 
 
 def number_of_shards() -> int:

@@ -38,6 +38,7 @@ class DistAutogradContext:
         self.id = context_id
         self._lock = threading.Lock()
         self._workers: set[int] = set()
+        self._is_closed = False
         self._sends: dict[int, SendRpcBackward] = {}
         self._recvs: dict[int, RecvRpcBackward] = {}
         # Keyed by the leaf's AccumulateGrad, which lives as long as the leaf is in any graph: a
@@ -71,15 +72,28 @@ class DistAutogradContext:
         with self._lock:
             return dict(self._recvs)
 
-    def add_known_worker(self, worker_id: int) -> None:
-        """Remember a worker that this context reached."""
+    def close(self) -> set[int]:
+        """Take in no worker from now on; return those that are to hear that the context is over."""
         with self._lock:
-            self._workers.add(worker_id)
+            self._is_closed = True
+            return self._workers
 
-    def add_known_workers(self, worker_ids: set[int]) -> None:
-        """Remember workers that were reached from other ones."""
+    def add_known_worker(self, worker_id: int) -> bool:
+        """Remember a worker that is about to be reached; False if the context is over.
+
+        Then nothing of it may go there: nobody would tell that worker to forget it.
+        """
         with self._lock:
-            self._workers |= worker_ids
+            if not self._is_closed:
+                self._workers.add(worker_id)
+            return not self._is_closed
+
+    def add_known_workers(self, worker_ids: set[int]) -> bool:
+        """Remember workers that were reached from other ones; False if the context is over."""
+        with self._lock:
+            if not self._is_closed:
+                self._workers |= worker_ids
+            return not self._is_closed
 
     def add_send_function(self, function: SendRpcBackward, message_id: int) -> None:
         """File a send under its autograd message id. A repeated id is our mistake."""

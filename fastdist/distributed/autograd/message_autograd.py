@@ -13,7 +13,12 @@ from ..rpc.agent import get_current_agent
 from ..rpc.interceptors import Envelope
 from ..rpc.message_types import MessageType
 from ..rpc.wire import device_pair
-from .container import current_context_id, force_current_context_id, get_instance
+from .container import (
+    current_context_id,
+    force_current_context_id,
+    get_instance,
+    released_inside,
+)
 from .context import DistAutogradContext
 from .recv_rpc_backward import RecvRpcBackward
 from .send_rpc_backward import SendRpcBackward
@@ -57,6 +62,9 @@ class AutogradInterceptor:
         if wanting and not recorded:
             envelope.metadata[_NOT_RECORDED] = True
             wanting = []
+        # A worker that is only told of the context must hear of its end as well.
+        if not context.add_known_worker(envelope.peer):
+            raise released_inside(context.id)
         _wrap(envelope, context, wanting, MessageType.FORWARD_AUTOGRAD_REQ)
 
     def request_in(self, envelope: Envelope) -> context_guard | None:
@@ -84,7 +92,7 @@ class AutogradInterceptor:
         if reached:
             envelope.metadata[_REACHED] = [*sorted(reached)]
         wanting = [tensor for tensor in envelope.tensors if tensor.edge is not None]
-        if wanting:
+        if wanting and context.add_known_worker(envelope.peer):
             _wrap(envelope, context, wanting, MessageType.FORWARD_AUTOGRAD_RESP)
 
     def response_in(self, envelope: Envelope, request: Envelope) -> None:
@@ -95,10 +103,12 @@ class AutogradInterceptor:
         reached = envelope.metadata.get(_REACHED)
         if reached:
             assert isinstance(reached, tuple)
-            context = get_instance().find_context(asked.context_id)
-            if context is not None:
-                own = get_instance().worker_id
-                context.add_known_workers({i for i in reached if isinstance(i, int)} - {own})
+            container = get_instance()
+            context = container.find_context(asked.context_id)
+            others = {i for i in reached if isinstance(i, int)} - {container.worker_id}
+            if context is None or not context.add_known_workers(others):
+                # Over before this worker knew of them: who brought them there may not tell them.
+                container.send_release_context_rpc(others, asked.context_id)
         if block is not None:
             context = get_instance().get_or_create_context(block.context_id)
             add_recv_rpc_backward(context, block.message_id, envelope)
@@ -113,8 +123,6 @@ def _wrap(
     message_id = get_instance().new_autograd_message_id()
     if wanting:
         add_send_rpc_backward(context, message_id, wanting)
-    # A worker that was only told of the context must hear of its end as well.
-    context.add_known_worker(envelope.peer)
     envelope.autograd = AutogradBlock(context.id, message_id, _device_map_to(envelope.peer))
     envelope.wrap(message_type)
 

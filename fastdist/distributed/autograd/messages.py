@@ -63,10 +63,8 @@ def handle_clean_up(envelope: Envelope) -> Reply | None:
     for context_id in held:
         assert isinstance(context_id, int)
         context = container.find_context(context_id)
-        if context is None:
+        if context is None or not context.add_known_worker(envelope.peer):
             over.append(context_id)
-        else:
-            context.add_known_worker(envelope.peer)
     return Reply([], {"over": over}) if held else None
 
 

@@ -8,7 +8,9 @@ import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.core.device import Device
+from fastdist.core.errors import ContextError
 from fastdist.distributed.autograd import cleaner, messages
+from fastdist.distributed.autograd.container import force_current_context_id
 from fastdist.distributed.pipe.message import NO_INDEX, AutogradBlock, Message, decode
 from fastdist.distributed.rpc import interceptors
 from fastdist.distributed.rpc.interceptors import Envelope
@@ -188,6 +190,41 @@ def test_an_answer_tells_the_owner_whom_a_call_reached(agent: FakeAgent) -> None
         came.metadata = {name: tuple(value) for name, value in answer.metadata.items()}
         interceptors.response_in(came, asked)
         assert context._known_worker_ids() == {7, 8}
+
+
+def test_nothing_of_a_context_that_ends_meanwhile_goes_to_who_would_not_hear_of_the_end(
+    agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with da.context() as context_id:
+        context, asked = da._current_context(), request(MessageType.PYTHON_CALL, to=1)
+        # It ends between the moment in which another thread finds it and the next.
+        monkeypatch.setattr(da._init(3), "current_context", lambda: context)
+        monkeypatch.setattr(da._init(3), "find_context", lambda context_id: context)
+        da._release_context(context_id)
+        force_current_context_id(context_id)
+        with pytest.raises(ContextError, match=r"released while this thread was inside it$"):
+            request(MessageType.PYTHON_CALL, leaf(), to=2)
+        answer = Envelope(MessageType.PYTHON_RET, 2, [leaf() * 2])
+        interceptors.response_out(answer, asked)
+    assert answer.autograd is None
+    assert context._known_worker_ids() == {1} and len(context._send_functions()) == 0
+
+
+@pytest.mark.parametrize("is_found", [False, True])
+def test_who_was_reached_by_a_call_whose_context_is_over_is_told_so(
+    agent: FakeAgent, monkeypatch: pytest.MonkeyPatch, is_found: bool
+) -> None:
+    monkeypatch.setattr(cleaner, "TOGETHER_S", 60.0)
+    container = da._init(3)
+    with da.context():
+        asked = request(MessageType.PYTHON_CALL, to=1)
+        context = da._current_context()
+    if is_found:
+        monkeypatch.setattr(container, "find_context", lambda context_id: context)
+    came = Envelope(MessageType.PYTHON_RET, 1, [], {"autograd.reached": (3, 7, 8)})
+    interceptors.response_in(came, asked)
+    container.cleaner.flush()
+    assert sorted(sent[0] for sent in agent.sent) == [1, 7, 8]
 
 
 @pytest.mark.seed("C19", "C30")
