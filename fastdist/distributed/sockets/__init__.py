@@ -30,7 +30,7 @@ from .addresses import (
 from .certificates import CertificateFolder
 from .connections import MAX_CONNECTIONS, Connections
 from .context import Socket, open_socket_count, open_socket_names, terminate, unique_name
-from .descriptors import descriptor_limit
+from .descriptors import descriptor_limit, raise_descriptor_limit
 from .doorbell import Doorbell
 from .monitor import SocketEvent, SocketMonitor
 from .options import (
@@ -86,6 +86,7 @@ __all__ = [
     "open_socket_count",
     "open_socket_names",
     "poll_timeout_ms",
+    "raise_descriptor_limit",
     "runtime_directory",
     "set_wire_limits",
     "split_tcp_endpoint",

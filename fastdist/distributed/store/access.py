@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import socket
 from collections.abc import Mapping
 from enum import Enum
@@ -19,11 +18,12 @@ from fastdist.distributed.sockets import (
     NoSecurity,
     Roster,
     Security,
+    descriptor_limit,
     is_loopback,
+    raise_descriptor_limit,
 )
 
 KINDS = ("curve", "certs", "none")
-_MOST_CONNECTIONS = 1 << 20
 
 
 class SecretSource(Enum):
@@ -117,8 +117,8 @@ def most_connections() -> int:
     is no number for one of them; the bound is what the process that serves can spare. Where it had
     no descriptor left, it could not even hang up.
     """
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _MOST_CONNECTIONS if files == resource.RLIM_INFINITY else max(1, files * 3 // 4)
+    raise_descriptor_limit()  # as the first socket will, which is still to come
+    return max(1, descriptor_limit() * 3 // 4)
 
 
 def client_security(secret: JobSecret | None) -> Security:

@@ -99,11 +99,17 @@ def test_a_key_makes_no_more_connections_than_the_host_can_spare(
             assert late.get("kept") == b"serving"
 
 
-def test_the_bound_leaves_a_quarter_of_the_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda which: (1024, 4096))
-    assert access.most_connections() == 768
-    monkeypatch.setattr(resource, "getrlimit", lambda which: (resource.RLIM_INFINITY,) * 2)
-    assert access.most_connections() == 1 << 20
+@pytest.mark.parametrize(
+    ("soft", "hard", "expected"),
+    [(1024, 4096, 3072), (100, 100, 75), (1, 1, 1), (1024, resource.RLIM_INFINITY, 49_152)],
+)
+def test_the_bound_leaves_a_quarter_of_the_descriptors_that_can_be_had(
+    soft: int, hard: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = [(soft, hard)]
+    monkeypatch.setattr(resource, "getrlimit", lambda which: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda which, wanted: limits.append(wanted))
+    assert access.most_connections() == expected
 
 
 def test_a_watch_goes_with_its_connection(served: TCPStore) -> None:
