@@ -78,7 +78,8 @@ class Server:
         # The rest of a batch that came in, and answers that are to leave as one: see Note
         # [Answers in batches]. The leader alone takes from _inbox.
         self._inbox: deque[Received] = deque()
-        self._outbox_lock = threading.Lock()  # guards _outbox
+        # Guards the two below it: answers are put in by who leads at that moment.
+        self._outbox_lock = threading.Lock()
         self._outbox: dict[bytes, list[Sequence[Buffer]]] = {}
         self._leader = 0
         # What lends memory to a caller for the large tensors of its answers.
@@ -91,7 +92,8 @@ class Server:
         me = threading.get_ident()
         if me != self._leader:
             # The leader before may be stuck in a function, with answers of others in the outbox.
-            self._leader = me
+            with self._outbox_lock:
+                self._leader = me
             self._flush()
         while True:
             while not self._inbox:
@@ -118,9 +120,15 @@ class Server:
         if not self._inbox or threading.get_ident() != self._leader or not can_join(frames):
             return self._listener.reply(route, frames)
         with self._outbox_lock:
-            answers = self._outbox.setdefault(route, [])
-            answers.append(frames)
-            is_full = len(answers) >= MAX_MESSAGES
+            # Looked at again: who has lost the lead since may find that the next leader has emptied
+            # the outbox, and sleeps.
+            is_leader = threading.get_ident() == self._leader
+            if is_leader:
+                answers = self._outbox.setdefault(route, [])
+                answers.append(frames)
+                is_full = len(answers) >= MAX_MESSAGES
+        if not is_leader:
+            return self._listener.reply(route, frames)
         if is_full:
             self._flush()
         return True

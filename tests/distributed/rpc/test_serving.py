@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Sequence
 
 import pytest
 
 from fastdist.core.errors import StoreError
+from fastdist.distributed.pipe.batch import join
 from fastdist.distributed.pipe.listener import Received
 from fastdist.distributed.pipe.message import Buffer, Message, decode
+from fastdist.distributed.rpc import serving
 from fastdist.distributed.rpc.membership import Record
 from fastdist.distributed.rpc.message_types import MessageType
 from fastdist.distributed.rpc.metrics import CallCounts
@@ -138,3 +141,28 @@ def test_a_greeting_that_makes_no_sense_is_refused_without_a_line_in_the_log(
     assert why in str(refusal.metadata)
     assert unknown.type == MessageType.GREET_FIRST
     assert not caplog.records
+
+
+def test_an_answer_of_who_loses_the_lead_meanwhile_does_not_wait_for_the_next_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    request = Message(MessageType.PYTHON_CALL, 5).encode()
+    other = Message(MessageType.PYTHON_CALL, 6).encode()
+    listener = FakeListener(hello(b"r", 1), Received(b"r", list(join([request, other])), 1))
+    server = serve(listener)
+    assert server.take() is not None
+
+    def lead_until_nothing_comes() -> None:
+        assert server.take() is not None
+        assert server.take() is None
+
+    def lose_the_lead(frames: Sequence[Buffer]) -> bool:
+        next_leader = threading.Thread(target=lead_until_nothing_comes)
+        next_leader.start()
+        next_leader.join(5)
+        return True
+
+    # Between the moment in which this thread finds that it leads and the next.
+    monkeypatch.setattr(serving, "can_join", lose_the_lead)
+    assert server.reply(b"r", Message(MessageType.PYTHON_RET, 5).encode())
+    assert [message.message_id for _, message in listener.replies] == [5]
