@@ -28,7 +28,6 @@ class Cleaner:
         self._waiting: dict[int, list[int]] = {}
         self._thread: threading.Thread | None = None
         self._is_asleep = False
-        self._is_stopping = False
 
     def add(self, worker_ids: Iterable[int], context_id: int) -> None:
         """Let workers hear, soon, that a context is over."""
@@ -38,7 +37,6 @@ class Cleaner:
             if self._is_asleep:
                 self._condition.notify()
             elif self._thread is None:
-                self._is_stopping = False
                 thread = threading.Thread(target=self._loop, name=NAME, daemon=True)
                 thread.start()
                 self._thread = thread
@@ -55,8 +53,9 @@ class Cleaner:
         with self._condition:
             thread, self._thread = self._thread, None
             self._waiting.clear()
-            self._is_stopping = True
-            self._condition.notify()
+            self._is_asleep = False
+            # All: a later thread may have begun to wait before the one that ends here has woken.
+            self._condition.notify_all()
         if thread is not None:
             thread.join()
 
@@ -72,11 +71,18 @@ class Cleaner:
 
     def _wait_for_some(self, *, may_sleep: bool) -> bool:
         """Wait for what may travel together, after sleeping for its first; False at the end."""
+        me = threading.current_thread()
+
+        def is_over() -> bool:
+            # Asked of the thread, not of a flag: a release may start another one before this ends.
+            return self._thread is not me
+
         with self._condition:
-            if may_sleep:
+            if may_sleep and not is_over():
                 self._is_asleep = True
-                self._condition.wait_for(lambda: self._waiting or self._is_stopping)
-                self._is_asleep = False
+                self._condition.wait_for(lambda: self._waiting or is_over())
+                if not is_over():
+                    self._is_asleep = False
             # Nobody wakes this thread now, so a release costs its caller nothing but an entry.
-            self._condition.wait_for(lambda: self._is_stopping, TOGETHER_S)
-            return not self._is_stopping
+            self._condition.wait_for(is_over, TOGETHER_S)
+            return not is_over()

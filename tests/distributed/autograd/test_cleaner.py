@@ -95,3 +95,27 @@ def test_a_thread_that_could_not_start_starts_with_the_next_release(
     cleaner.add([1], 6)
     assert told.wait_for(2) and told.said == [(1, [5, 6])]
     cleaner.stop()
+
+
+def test_a_release_while_the_cleaner_stops_does_not_keep_its_thread() -> None:
+    is_telling, may_go_on, is_joined = (threading.Event() for _ in range(3))
+
+    def tell(worker_id: int, context_ids: Sequence[int]) -> None:
+        is_telling.set()
+        assert may_go_on.wait(5)
+
+    cleaner = Cleaner(tell)
+    cleaner.add([1], 5)
+    assert is_telling.wait(5)
+    first = cleaner._thread
+    assert first is not None
+    join = first.join
+    first.join = lambda: (is_joined.set(), join(5))  # type: ignore[assignment, func-returns-value]
+    stopping = threading.Thread(target=cleaner.stop)
+    stopping.start()
+    assert is_joined.wait(5)
+    cleaner.add([1], 6)
+    may_go_on.set()
+    stopping.join(10)
+    assert not first.is_alive()
+    cleaner.stop()
