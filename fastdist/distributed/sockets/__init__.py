@@ -26,6 +26,7 @@ from .addresses import (
     ipc_endpoint,
     local_address_towards,
     runtime_directory,
+    wait_until_free,
 )
 from .certificates import CertificateFolder
 from .connections import MAX_CONNECTIONS, Connections
@@ -41,7 +42,6 @@ from .options import (
     set_wire_limits,
     split_tcp_endpoint,
     tcp_endpoint,
-    unbind,
 )
 from .secret import JobSecret
 from .security import (
@@ -92,6 +92,6 @@ __all__ = [
     "split_tcp_endpoint",
     "tcp_endpoint",
     "terminate",
-    "unbind",
     "unique_name",
+    "wait_until_free",
 ]

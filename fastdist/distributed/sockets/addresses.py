@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import fcntl
 import os
 import shutil
@@ -10,6 +11,7 @@ import socket as standard_socket
 import stat
 import tempfile
 import threading
+import time
 
 from fastdist.core.errors import AuthenticationError, FastdistError, RendezvousError
 
@@ -18,6 +20,8 @@ MAX_IPC_PATH = 103
 # What fastdist puts below a base: a folder of the job or the user, one of the process, the socket.
 _BELOW_BASE = len("/fastdist-4294967294/ipc-4194304-123456/rpc-123456")
 _LOCK_FILE = "owner.lock"
+# How often a port that is about to be free is looked at.
+_LOOK_S = 0.0005
 _ALL_ADDRESSES = ("0.0.0.0", "::")
 
 # Guards _ipc_directory, (process id, path, descriptor of the lock).
@@ -31,6 +35,28 @@ def free_port(host: str = "127.0.0.1") -> int:
     with standard_socket.socket(family, standard_socket.SOCK_STREAM) as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])
+
+
+def wait_until_free(host: str, port: int, wait_s: float) -> bool:
+    """Wait until nobody listens at a port of this machine; False if somebody still does.
+
+    libzmq gives the port of a closed socket back some time after close, on a thread of its own and
+    without a word: whoever binds it anew at once is told now and then that it is taken.
+    """
+    family = standard_socket.AF_INET6 if ":" in host else standard_socket.AF_INET
+    deadline, pause = time.monotonic() + wait_s, threading.Event()
+    while True:
+        with standard_socket.socket(family, standard_socket.SOCK_STREAM) as probe:
+            # As libzmq does: connections of the past are no obstacle, a listener is.
+            probe.setsockopt(standard_socket.SOL_SOCKET, standard_socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                    return False
+            else:
+                return True
+        pause.wait(_LOOK_S)
 
 
 def local_address_towards(host: str, port: int) -> str:

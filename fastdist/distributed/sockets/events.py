@@ -7,7 +7,6 @@ from typing import NamedTuple
 CONNECTED = "connected"
 CONNECT_RETRIED = "connect_retried"
 LISTENING = "listening"
-CLOSED = "closed"
 ACCEPTED = "accepted"
 ACCEPT_FAILED = "accept_failed"
 DISCONNECTED = "disconnected"

@@ -10,7 +10,6 @@ from .context import Socket, open_socket, unique_name
 from .events import (
     ACCEPT_FAILED,
     ACCEPTED,
-    CLOSED,
     CONNECT_RETRIED,
     CONNECTED,
     DISCONNECTED,
@@ -27,7 +26,6 @@ from .waiting import Waiter, has_message
 __all__ = [
     "ACCEPTED",
     "ACCEPT_FAILED",
-    "CLOSED",
     "CONNECTED",
     "CONNECT_RETRIED",
     "DISCONNECTED",
@@ -45,7 +43,6 @@ _KINDS = {
     int(zmq.EVENT_CONNECTED): CONNECTED,
     int(zmq.EVENT_CONNECT_RETRIED): CONNECT_RETRIED,
     int(zmq.EVENT_LISTENING): LISTENING,
-    int(zmq.EVENT_CLOSED): CLOSED,
     int(zmq.EVENT_ACCEPTED): ACCEPTED,
     int(zmq.EVENT_ACCEPT_FAILED): ACCEPT_FAILED,
     int(zmq.EVENT_DISCONNECTED): DISCONNECTED,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Mapping
 
 import zmq
@@ -12,7 +11,6 @@ import zmq
 from fastdist.core.errors import AuthenticationError
 
 from .context import Socket, open_socket
-from .monitor import CLOSED, SocketMonitor
 from .security import Security
 
 HANDSHAKE_MS = 5_000
@@ -100,21 +98,6 @@ def bind(socket: Socket, endpoint: str, security: Security | None = None) -> str
             # libzmq removes the file too, but some time after close, on a thread of its own.
             socket.when_closed(lambda: _remove_file(endpoint.removeprefix("ipc://")))
     return socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
-
-
-def unbind(socket: Socket, endpoint: str, wait_s: float = 1.0) -> bool:
-    """Listen at endpoint no more, and wait until its port is free; False if that takes longer.
-
-    libzmq's close alone gives the port back some time later, on a thread of its own: whoever binds
-    it anew at once is told now and then that it is taken. Connections that were accepted stay.
-
-    Thread  the socket's; nothing is told of its connections from here on
-    """
-    deadline = time.monotonic() + wait_s
-    socket.stop_monitor()
-    events = SocketMonitor(socket, (CLOSED,))
-    socket.unbind(endpoint)
-    return events.receive(deadline) is not None
 
 
 def connect(

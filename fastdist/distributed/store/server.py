@@ -20,8 +20,8 @@ from fastdist.distributed.sockets import (
     make_socket,
     split_tcp_endpoint,
     tcp_endpoint,
-    unbind,
     unique_name,
+    wait_until_free,
 )
 
 from .state import Answer, Request, Status, StoreState
@@ -30,6 +30,7 @@ from .wire import Reply, pack_reply, unpack_question
 THREAD_NAME = "fastdist-store"
 _JOIN_S = 5.0
 _FAREWELL_MS = 500
+_PORT_S = 1.0
 # How many requests are served before time-outs are looked at again.
 _BATCH = 256
 
@@ -59,7 +60,7 @@ class StoreServer:
             self._router.close()
             self._bell.close()
             raise
-        self.port = split_tcp_endpoint(self.endpoint)[1]
+        self._host, self.port = split_tcp_endpoint(self.endpoint)
         self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
         self._thread.start()
 
@@ -73,6 +74,7 @@ class StoreServer:
         if self._thread.is_alive():
             raise StoreError(f"the thread {THREAD_NAME!r} did not end within {_JOIN_S:g} s")
         self._bell.close()
+        wait_until_free(self._host, self.port, _PORT_S)
         failure, self._failure = self._failure, None
         if failure is not None:
             raise StoreError(f"the store's server ended by a mistake: {failure!r}") from failure
@@ -91,7 +93,6 @@ class StoreServer:
             # Kept for close(); the clients see the connection end, and say so.
             self._failure = error
         finally:
-            unbind(self._router, self.endpoint)
             # The last answers may be on their way: all ranks are told of a mistake at once, and
             # rank 0, which hears first, ends the server.
             self._router.close(linger=_FAREWELL_MS)

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from fastdist.distributed.sockets import (
     ipc_endpoint,
     local_address_towards,
     runtime_directory,
+    wait_until_free,
 )
 from fastdist.distributed.sockets.addresses import remove_ipc_directory
 
@@ -29,6 +31,18 @@ from fastdist.distributed.sockets.addresses import remove_ipc_directory
 def test_a_free_port_can_be_bound() -> None:
     with socket.create_server(("127.0.0.1", free_port())):
         pass
+
+
+def test_a_port_is_waited_for_until_nobody_listens_there() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    assert not wait_until_free("127.0.0.1", port, 0.02)
+    closing = threading.Timer(0.05, listener.close)
+    closing.start()
+    assert wait_until_free("127.0.0.1", port, 5.0)
+    closing.join()
+    assert wait_until_free("0.0.0.0", port, 0.0)
+    assert not wait_until_free("192.0.2.1", port, 5.0)  # no address of this machine
 
 
 def test_loopback_is_reached_from_loopback() -> None:
