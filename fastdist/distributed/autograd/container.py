@@ -205,13 +205,15 @@ class DistAutogradContainer:
             _current.context_id = INVALID_CONTEXT_ID
         if context is None:
             return False
+        # First: a pass that begins now is refused, or seen.
+        workers = context.close()
         task = context.graph_task()
         if task is not None and not task.future.done():
             task.set_exception(
                 ContextReleasedError(f"context {context_id} was released during a backward pass")
             )
         # The lock is dropped: only now are messages sent.
-        self.send_release_context_rpc(context.close() - {told_by}, context_id)
+        self.send_release_context_rpc(workers - {told_by}, context_id)
         return True
 
     def send_release_context_rpc(self, worker_ids: set[int], context_id: int) -> None:

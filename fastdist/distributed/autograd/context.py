@@ -73,7 +73,7 @@ class DistAutogradContext:
             return dict(self._recvs)
 
     def close(self) -> set[int]:
-        """Take in no worker from now on; return those that are to hear that the context is over."""
+        """Take in no worker, and no pass, from now on; return who is to hear that it is over."""
         with self._lock:
             self._is_closed = True
             return self._workers
@@ -130,9 +130,15 @@ class DistAutogradContext:
     ) -> None:
         """Take ownership of a pass that begins, here for the worker whose gradients came first.
 
-        Raises  ContextError if another is under way; ContextReleasedError if this one was given up
+        Raises  ContextError if another is under way; ContextReleasedError if this one was given up,
+                or the context is over
         """
         with self._lock:
+            if self._is_closed:
+                # Nobody would end the pass: others may have let go of the context already.
+                raise ContextReleasedError(
+                    f"context {self.id} was released before a backward pass of it began"
+                )
             if self._graph_task is not None:
                 raise ContextError(
                     "Cannot set GraphTask multiple times for the same autograd context: a backward "

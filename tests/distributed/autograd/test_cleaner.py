@@ -110,7 +110,12 @@ def test_a_release_while_the_cleaner_stops_does_not_keep_its_thread() -> None:
     first = cleaner._thread
     assert first is not None
     join = first.join
-    first.join = lambda: (is_joined.set(), join(5))  # type: ignore[assignment, func-returns-value]
+
+    def note_and_join(timeout: float | None = None) -> None:
+        is_joined.set()
+        join(5)
+
+    first.join = note_and_join  # type: ignore[method-assign]
     stopping = threading.Thread(target=cleaner.stop)
     stopping.start()
     assert is_joined.wait(5)

@@ -16,6 +16,7 @@ from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.dependencies import compute_dependencies
 from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
+from fastdist.distributed.autograd.outbox import Gradients
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.rpc.message_types import MessageType
 from fastdist.engine.graph_task import GraphRoot
@@ -268,6 +269,37 @@ def test_a_worker_that_has_done_its_part_may_be_asked_to_begin_it(agent: FakeAge
         assert done.done() and done.exception() is None and parcel is None
         with pytest.raises(ContextReleasedError):
             dist_engine()._prepare(context, GraphRoot((), (), 0), False, pass_id, is_auto=True)
+
+
+def test_no_pass_begins_in_a_context_that_ends_meanwhile(agent: FakeAgent) -> None:
+    # It ends after a message has found it: nobody would end the pass.
+    context = da._init(3).get_or_create_context(5 << 48)
+    add_send_rpc_backward(context, 7, [leaf() * 2])
+    add_send_rpc_backward(context, 8, [leaf() * 2])
+    da._release_context(context.id)
+    with pytest.raises(ContextReleasedError, match=r"^context \d+ was released before a backward"):
+        dist_engine().execute_send_functions_async(
+            context, [Gradients(7, [leaf().detach()])], False, pass_id=9, fresh=True
+        )
+    assert da._get_debug_info()["num_current_backward_passes"] == 0
+
+
+def test_a_pass_that_begins_while_its_context_is_released_is_ended(
+    agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = da._init(3).get_or_create_context(5 << 48)
+    add_send_rpc_backward(context, 7, [leaf() * 2])
+    tasks: list[Any] = []
+
+    def close() -> set[int]:
+        # Just before it: later it is refused.
+        tasks.append(dist_engine()._prepare(context, GraphRoot((), (), 0), False, 9, is_auto=True))
+        return DistAutogradContext.close(context)
+
+    monkeypatch.setattr(context, "close", close)
+    da._release_context(context.id)
+    assert isinstance(tasks[0].future.exception(), ContextReleasedError)
+    dist_engine()._clean_up(context, tasks[0])
 
 
 def next_pass(context: DistAutogradContext) -> int:
