@@ -192,15 +192,20 @@ class DistEngine:
         for gradients in came:
             context.retrieve_send_function(gradients.message_id)
         root = GraphRoot((), (), next_sequence_number())
-        if not came and context.has_ended(pass_id):
+        try:
+            mine = self._prepare(context, root, retain_graph, pass_id, sender, is_auto=is_auto)
+            task = mine or context.graph_task()
+            if task is None or context.pass_id != pass_id:
+                raise ContextReleasedError(
+                    f"a backward pass of context {context.id} has ended here"
+                )
+        except ContextReleasedError:
+            if came or not context.has_ended(pass_id):
+                raise
             # Asked to begin, as one that had heard nothing; it has heard meanwhile, and is done.
             over: Future[None] = Future()
             over.set_result(None)
             return over, None
-        mine = self._prepare(context, root, retain_graph, pass_id, sender, is_auto=is_auto)
-        task = mine or context.graph_task()
-        if task is None or context.pass_id != pass_id:
-            raise ContextReleasedError(f"a backward pass of context {context.id} has ended here")
         done: Future[None] = Future()
         outbox = Outbox(context, task.keep_graph)
         if mine is not None:

@@ -271,6 +271,28 @@ def test_a_worker_that_has_done_its_part_may_be_asked_to_begin_it(agent: FakeAge
             dist_engine()._prepare(context, GraphRoot((), (), 0), False, pass_id, is_auto=True)
 
 
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_worker_that_does_its_part_while_it_is_asked_to_begin_is_done(
+    agent: FakeAgent, monkeypatch: pytest.MonkeyPatch, is_begun: bool
+) -> None:
+    engine, prepare = dist_engine(), dist_engine()._prepare
+    context = da._init(3).get_or_create_context(5 << 48)
+
+    def prepare_too_late(*args: Any, **kwargs: Any) -> Any:
+        # Gradients that came at the same time begin the pass first, and it may end at once.
+        first = prepare(*args, **kwargs)
+        mine = prepare(*args, **kwargs) if is_begun else None
+        assert first is not None and mine is None
+        engine._clean_up(context, first)
+        return mine if is_begun else prepare(*args, **kwargs)
+
+    monkeypatch.setattr(engine, "_prepare", prepare_too_late)
+    done, parcel = engine.execute_send_functions_async(
+        context, [], False, pass_id=9, fresh=True, is_auto=True
+    )
+    assert done.done() and done.exception() is None and parcel is None
+
+
 def test_no_pass_begins_in_a_context_that_ends_meanwhile(agent: FakeAgent) -> None:
     # It ends after a message has found it: nobody would end the pass.
     context = da._init(3).get_or_create_context(5 << 48)
