@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.errors import ContextError, ContextReleasedError
+from ...core.errors import ContextError, ContextReleasedError, WorkerLostError
 from ...core.future import Future
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from ..rpc.message_types import MessageType
@@ -106,10 +106,13 @@ class DistAutogradContainer:
         assert message_id < self.max_id, "the autograd message ids of this worker are used up"
         return message_id
 
-    def get_or_create_context(self, context_id: int) -> DistAutogradContext:
+    def get_or_create_context(
+        self, context_id: int, brought_by: int | None = None
+    ) -> DistAutogradContext:
         """Return the context, made now if a message brought its id here for the first time.
 
-        Raises  ContextReleasedError for one that was released here a short while ago
+        Raises  ContextReleasedError for one that was released here a short while ago;
+                WorkerLostError for one that is brought by a worker that is lost
         """
         shard = self._shard(context_id)
         context = shard.contexts.get(context_id)
@@ -124,6 +127,10 @@ class DistAutogradContainer:
                         "before this message came; keep the context open until all its calls are "
                         "done"
                     )
+                if brought_by is not None and get_current_agent().is_dead(brought_by):
+                    # Asked under the lock: what a worker that is lost only now has brought is found
+                    # when that is settled.
+                    raise WorkerLostError(f"worker {brought_by}, which sent this, was lost")
                 context = shard.contexts[context_id] = DistAutogradContext(context_id)
         return context
 

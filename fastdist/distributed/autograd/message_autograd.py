@@ -75,7 +75,7 @@ class AutogradInterceptor:
         if get_current_agent().is_dead(envelope.peer):
             # What it reached has been settled; it must not bring more.
             raise WorkerLostError(f"worker {envelope.peer}, which sent this request, was lost")
-        context = get_instance().get_or_create_context(block.context_id)
+        context = get_instance().get_or_create_context(block.context_id, envelope.peer)
         add_recv_rpc_backward(context, block.message_id, envelope)
         return context_guard(block.context_id)
 

@@ -8,7 +8,7 @@ import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.core.device import Device
-from fastdist.core.errors import ContextError
+from fastdist.core.errors import ContextError, WorkerLostError
 from fastdist.distributed.autograd import cleaner, messages
 from fastdist.distributed.autograd.container import force_current_context_id
 from fastdist.distributed.pipe.message import NO_INDEX, AutogradBlock, Message, decode
@@ -225,6 +225,20 @@ def test_who_was_reached_by_a_call_whose_context_is_over_is_told_so(
     interceptors.response_in(came, asked)
     container.cleaner.flush()
     assert sorted(sent[0] for sent in agent.sent) == [1, 7, 8]
+
+
+def test_a_worker_that_is_lost_while_its_request_begins_brings_no_context(
+    agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with da.context():
+        left = request(MessageType.PYTHON_CALL, leaf())
+    came = arrived(left, [leaf().detach()], [True])
+    came.autograd = AutogradBlock(5 << 48, 7, ())
+    looks = iter([False])
+    monkeypatch.setattr(agent, "is_dead", lambda worker_id: next(looks, True))
+    with pytest.raises(WorkerLostError, match=r"^worker 3, which sent this, was lost$"):
+        interceptors.request_in(came)
+    assert da._get_debug_info()["num_autograd_contexts"] == 0
 
 
 @pytest.mark.seed("C19", "C30")
