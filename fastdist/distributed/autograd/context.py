@@ -228,9 +228,16 @@ class DistAutogradContext:
         follow(here, self._added_on.get(device), grads)
         return here
 
-    def add_outstanding_rpc(self, future: Future[Any], *, wait: bool = True) -> None:
-        """Remember a gradient message whose error ends the pass, and whose answer it waits for."""
+    def add_outstanding_rpc(
+        self, future: Future[Any], *, wait: bool = True, pass_id: int = NO_PASS
+    ) -> None:
+        """Remember a gradient message whose error ends the pass, and whose answer it waits for.
+
+        Nothing happens if the pass is not the one under way, or the last one.
+        """
         with self._lock:
+            if pass_id not in (NO_PASS, self.pass_id):
+                return
             task = self._graph_task
             if wait:
                 self._outstanding.append(future)
@@ -246,10 +253,13 @@ class DistAutogradContext:
 
         future.add_done_callback(look)
 
-    def note_sent(self) -> None:
-        """Count a gradient message of the pass under way."""
+    def note_sent(self, pass_id: int) -> bool:
+        """Count a gradient message of a pass; False if that is over and another has begun."""
         with self._lock:
+            if pass_id != self.pass_id:
+                return False
             self.num_sent += 1
+            return True
 
     def clear_and_wait_for_outstanding_rpcs_async(self) -> Future[None]:
         """Return a Future of the answers to all gradient messages; the first error ends it."""

@@ -9,3 +9,4 @@ class DistGraphTask(GraphTask):
     """One worker's part of a distributed pass."""
 
     context_id = -1
+    pass_id = -1

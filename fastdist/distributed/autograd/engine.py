@@ -99,7 +99,7 @@ class DistEngine:
             self._finish(context, task, done)
 
         task.future.add_done_callback(end)
-        outbox = Outbox(context, retain_graph)
+        outbox = Outbox(context, pass_id, retain_graph)
         begun: list[Future[Any]] = []
         try:
             self._tell_unused(context, task, outbox)
@@ -207,7 +207,7 @@ class DistEngine:
             over.set_result(None)
             return over, None
         done: Future[None] = Future()
-        outbox = Outbox(context, task.keep_graph)
+        outbox = Outbox(context, pass_id, task.keep_graph)
         if mine is not None:
             self._tell_unused(context, mine, outbox)
             mine.future.add_done_callback(lambda _: self._finish(context, mine, done))
@@ -255,6 +255,7 @@ class DistEngine:
                 return None
             queue = self.global_cpu_thread.queue
             task = compute_dependencies(context, root, retain_graph, queue)
+            task.pass_id = pass_id
             task.streams = local_engine().device_threads.streams_of(task.nodes_in_graph)
             if task.streams:
                 task.other_streams = other_streams(task.streams, task.nodes_in_graph)
@@ -312,7 +313,7 @@ class DistEngine:
             return  # released meanwhile, by a worker that gave the pass up
         queue = OwnQueue()
         queue.push(item, increment_outstanding=False)
-        outbox = Outbox(context, task.keep_graph)
+        outbox = Outbox(context, task.pass_id, task.keep_graph)
         self._empty(queue, outbox)
         outbox.flush()
 

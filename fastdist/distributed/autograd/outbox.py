@@ -53,11 +53,11 @@ class Context(Protocol):
     requester: int
     is_auto: bool
 
-    def add_outstanding_rpc(self, future: Future[Any], *, wait: bool) -> None:
+    def add_outstanding_rpc(self, future: Future[Any], *, wait: bool, pass_id: int) -> None:
         """Remember a parcel whose error ends the pass, and that it may wait for."""
 
-    def note_sent(self) -> None:
-        """Count a gradient message."""
+    def note_sent(self, pass_id: int) -> bool:
+        """Count a gradient message; False if its pass is over and another has begun."""
 
 
 class Parcel:
@@ -93,14 +93,19 @@ class Outbox:
     Thread  its own
     """
 
-    def __init__(self, context: Context, retain_graph: bool) -> None:
+    def __init__(self, context: Context, pass_id: int, retain_graph: bool) -> None:
         self.context = context
+        # Not the context's: a thread may still be inside a Node of a pass that was given up, when
+        # the next one has begun.
+        self._pass_id = pass_id
         self.parcels: dict[int, Parcel] = {}
         self._retain_graph = retain_graph
         self._since = 0.0
 
     def add(self, worker_id: int, gradients: Gradients) -> None:
-        """Put gradients in; the pass waits for them from now on."""
+        """Put gradients in; the pass waits for them from now on, if it is not over."""
+        if not self.context.note_sent(self._pass_id):
+            return
         parcel = self.parcels.get(worker_id)
         if parcel is None:
             if not self.parcels:
@@ -109,9 +114,8 @@ class Outbox:
             # The worker for which this one runs its part waits for the answer to that; and its own
             # part cannot end before it has these gradients. So nobody need wait for it here.
             wait = worker_id != self.context.requester
-            self.context.add_outstanding_rpc(parcel.sent, wait=wait)
+            self.context.add_outstanding_rpc(parcel.sent, wait=wait, pass_id=self._pass_id)
         parcel.gradients.append(gradients)
-        self.context.note_sent()
 
     def is_due(self, next_elements: int) -> bool:
         """Return whether to send now, before a Node of so many elements runs."""
@@ -159,7 +163,7 @@ class Outbox:
     def _words(self, parcel: Parcel) -> dict[str, Value]:
         return {
             "context_id": self.context.id,
-            "pass_id": self.context.pass_id,
+            "pass_id": self._pass_id,
             "retain_graph": self._retain_graph,
             AUTO: self.context.is_auto,
             MESSAGES: parcel.numbers(),

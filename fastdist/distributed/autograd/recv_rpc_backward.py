@@ -96,7 +96,9 @@ class RecvRpcBackward(Node):
         if outbox is not None:
             outbox.add(self.from_worker_id, sent)
         else:
-            outbox = Outbox(context, keep)
+            task = current_graph_task()
+            pass_id = task.pass_id if isinstance(task, DistGraphTask) else context.pass_id
+            outbox = Outbox(context, pass_id, keep)
             outbox.add(self.from_worker_id, sent)
             outbox.flush()
 

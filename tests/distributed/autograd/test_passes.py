@@ -107,6 +107,44 @@ def test_a_pass_does_not_wait_for_messages_of_an_earlier_one(agent: FakeAgent) -
         da.backward(context_id, [leaf().sum()])
 
 
+def test_what_an_earlier_pass_still_does_is_nothing_to_a_later_one(agent: FakeAgent) -> None:
+    # A hook may take long, and the pass be given up elsewhere meanwhile.
+    is_inside, may_go_on = threading.Event(), threading.Event()
+
+    def take_long(grad: Tensor) -> None:
+        if not is_inside.is_set():
+            is_inside.set()
+            assert may_go_on.wait(10)
+
+    context, x = da._init(3).get_or_create_context(5 << 48), leaf().detach()
+    x.edge = RecvRpcBackward(context, 7, 2, (x.layout,))
+    x.register_hook(take_long)
+    add_send_rpc_backward(context, 8, [x])
+
+    def begin(pass_id: int, value: float) -> Future[None]:
+        came = Gradients(8, [fastdist.tensor([value, value])])
+        return dist_engine().execute_send_functions_async(
+            context, [came], True, pass_id=pass_id, fresh=True
+        )[0]
+
+    first = threading.Thread(target=begin, args=(1, 1.0))
+    first.start()
+    assert is_inside.wait(10)
+    task = context.graph_task()
+    assert task is not None
+    task.set_exception(RuntimeError("given up elsewhere"))
+
+    def let_the_first_go_on(grad: Tensor) -> None:
+        may_go_on.set()
+        first.join(10)
+
+    x.register_hook(let_the_first_go_on)
+    assert begin(2, 2.0).wait(10) is None
+    assert [words["pass_id"] for _, _, words, _ in agent.sent] == [2]
+    assert [grad.tolist() for grad in agent.tensors[0]] == [[2.0, 2.0]]
+    assert context.num_sent == 1
+
+
 @pytest.mark.seed("E30")
 def test_gradients_for_an_unknown_send_are_an_error(agent: FakeAgent) -> None:
     expected = r"^Could not find send function for autograd message id: 77"
