@@ -229,6 +229,12 @@ class Server:
                 self._callers.drop_routes(self._listener.knows)
             count = _count_of(message)
             self._callers.greeted(record, message.lane, received.route, count)
+            try:
+                # Again: who was lost since it was let in has been forgotten already.
+                self._admit(message.source, message.incarnation, meant_for)
+            except FastdistError:
+                self.forget(record)
+                raise
         except FastdistError as error:
             envelope, body, encoding = pack_error(error, self.me.name, message.source)
             refusal = Message(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from fastdist.core.errors import StoreError
+from fastdist.core.errors import StaleIncarnationError, StoreError
 from fastdist.distributed.pipe.batch import join
 from fastdist.distributed.pipe.listener import Received
 from fastdist.distributed.pipe.message import Buffer, Message, decode
@@ -31,6 +31,7 @@ class FakeListener:
         self.coming = deque(received)
         self.replies: list[tuple[bytes, Message]] = []
         self.gone: set[bytes] = set()
+        self.is_lost = False
 
     def receive(self, deadline: float | None = None) -> Received | None:
         return self.coming.popleft() if self.coming else None
@@ -114,6 +115,23 @@ def test_a_caller_that_cannot_be_looked_up_is_told_so() -> None:
     assert serve(listener, admit).take() is None
     ((_, refusal),) = listener.replies
     assert "the store is closed" in str(refusal.metadata)
+
+
+def test_a_caller_that_is_lost_while_it_greets_is_not_heard() -> None:
+    def admit(*_: object) -> Record:
+        if listener.is_lost:
+            raise StaleIncarnationError("declared lost")
+        # Between the moment in which it is let in and the next: nobody will forget it once more.
+        listener.is_lost = True
+        server.forget(CALLER)
+        return CALLER
+
+    listener = FakeListener(hello(b"r", 1), call(b"r", 1))
+    server = serve(listener, admit)
+    assert server.take() is None
+    (_, refusal), (_, unknown) = listener.replies
+    assert "declared lost" in str(refusal.metadata)
+    assert unknown.type == MessageType.GREET_FIRST
 
 
 def test_callers_whose_connection_has_ended_are_forgotten_at_the_next_greeting() -> None:
