@@ -185,10 +185,12 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(ctx: Any, *grads: Any) -> Any:
         recording = tls.grad and any(isinstance(g, Tensor) and g.edge is not None for g in grads)
         set_grad_mode_before = tls.grad
-        set_grad_mode(False)
         try:
+            set_grad_mode(False)
             found = backward(ctx, *grads)
         finally:
+            if set_grad_mode_before:
+                tls.grad = True  # See Note [Ctrl-C and grad mode]
             set_grad_mode(set_grad_mode_before)
         if not recording:
             return found

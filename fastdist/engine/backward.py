@@ -89,17 +89,20 @@ modes_engine = _EngineChoice()
 
 def _run_inline(roots: list[tuple[Any, Tensor]], shared: Any, keep: bool) -> None:
     before, outer = tls.grad, tls.inline_pass
-    set_grad_mode(False)
     callbacks: list[Callable[[], None]] = []
     tls.inline_pass = roots, callbacks
     try:
+        set_grad_mode(False)
         inline.run([(edge, g.array) for edge, g in roots], shared, keep)
         # A callback may add another.
         for callback in callbacks:
             callback()
     finally:
-        set_grad_mode(before)
+        # See Note [Ctrl-C and grad mode]
         tls.inline_pass = outer
+        if before:
+            tls.grad = True
+        set_grad_mode(before)
 
 
 def _roots(

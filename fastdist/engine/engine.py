@@ -64,9 +64,9 @@ class Engine:
         task.streams = self.device_threads.streams_of(task.nodes_in_graph)
         if task.streams:
             task.other_streams = other_streams(task.streams, task.nodes_in_graph)
-        queue.push(NodeTask(task, root, InputBuffer(0)))
-        self.run_until_complete(task, queue)
         try:
+            queue.push(NodeTask(task, root, InputBuffer(0)))
+            self.run_until_complete(task, queue)
             return task.future.wait()
         except BaseException:
             after_pass(task.other_streams)
@@ -77,6 +77,9 @@ class Engine:
         """Serve queue until task is complete: the waiting caller's loop."""
         while not task.completed():
             self.run_one(queue.pop(), awake=queue)
+            if task.has_error and isinstance(task.future.exception(), KeyboardInterrupt):
+                # It may have struck between the count of a task and its queue: nothing would come.
+                return
         if not task.future.done():
             task.mark_completed_and_post_process()
 
@@ -125,10 +128,10 @@ class Engine:
     def _evaluate_in_context(self, task: GraphTask, item: NodeTask, queue: ReadyQueue) -> None:
         before_mode, inline_pass = tls.grad, tls.inline_pass
         before_task, before_depth = running.graph_task, running.depth
-        running.graph_task, running.depth = task, task.depth
-        tls.inline_pass = None
-        set_grad_mode(task.create_graph)
         try:
+            running.graph_task, running.depth = task, task.depth
+            tls.inline_pass = None
+            set_grad_mode(task.create_graph)
             assert item.node is not None
             stream = stream_of(task, item.node) if task.streams else None
             state = None if task.thread_state is None else task.thread_state()
@@ -144,9 +147,12 @@ class Engine:
                         stack.enter_context(manager)
                 self._evaluate(task, item, queue)
         finally:
-            set_grad_mode(before_mode)
+            # See Note [Ctrl-C and grad mode]
             tls.inline_pass = inline_pass
             running.graph_task, running.depth = before_task, before_depth
+            if before_mode:
+                tls.grad = True
+            set_grad_mode(before_mode)
 
     def _evaluate(self, task: GraphTask, item: NodeTask, queue: ReadyQueue) -> None:
         """Run one Node: hooks, captures, the Node itself, and hand its results on."""

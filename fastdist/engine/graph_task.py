@@ -140,15 +140,18 @@ class GraphTask:
             for manager in (state, *self.streams.values()):
                 if manager is not None:
                     stack.enter_context(manager)
-            set_grad_mode(self.create_graph)
-            tls.inline_pass, running.graph_task, running.depth = None, self, self.depth
             try:
+                tls.inline_pass, running.graph_task, running.depth = None, self, self.depth
+                set_grad_mode(self.create_graph)
                 # A callback may add another.
                 for callback in self.final_callbacks:
                     callback()
             finally:
-                set_grad_mode(before[0])
+                # See Note [Ctrl-C and grad mode]
                 tls.inline_pass, running.graph_task, running.depth = before[1:]
+                if before[0]:
+                    tls.grad = True
+                set_grad_mode(before[0])
 
     def compute_dependencies(self, roots: Iterable[Node]) -> None:
         """Count, for every Node below roots, how many gradients it will get."""

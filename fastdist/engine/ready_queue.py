@@ -61,16 +61,20 @@ class NodeTask:
 class ReadyQueue:
     """A heap that threads wait on.
 
-    Thread  any may push; each consumer pops. `condition` guards `heap`; nothing is called while it
-            is held
+    Thread  any may push; each consumer pops. `_lock` guards the three below it; nothing is called
+            while it is held
+    Note    no Condition: Ctrl-C in its Python code would leave the lock held, and a device's thread
+            waiting for ever
     """
 
-    __slots__ = ("condition", "heap", "pushed")
+    __slots__ = ("_lock", "_waiters", "heap", "pushed")
 
     def __init__(self) -> None:
-        self.condition = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
         self.heap: list[tuple[tuple[int, int], int, NodeTask]] = []
         self.pushed = 0
+        # One held lock for each consumer that sleeps.
+        self._waiters: list[threading.Lock] = []
 
     def push(self, task: NodeTask, *, increment_outstanding: bool = True) -> None:
         """Add a task and wake one consumer.
@@ -82,10 +86,15 @@ class ReadyQueue:
             graph_task = task.graph_task
             assert graph_task is not None
             graph_task.add_outstanding(1)
-        with self.condition:
+        order = task.order()
+        with self._lock:
             self.pushed += 1
-            heappush(self.heap, (task.order(), self.pushed, task))
-            self.condition.notify()
+            heappush(self.heap, (order, self.pushed, task))
+            if self._waiters:
+                # No call but the last: who is taken off the list is woken, Ctrl-C or not.
+                waiter = self._waiters[-1]
+                del self._waiters[-1]
+                waiter.release()
 
     def push_shutdown(self) -> None:
         """Ask one consumer to end."""
@@ -93,14 +102,18 @@ class ReadyQueue:
 
     def pop(self) -> NodeTask:
         """Return the deepest task, waiting for one."""
-        with self.condition:
-            while not self.heap:
-                self.condition.wait()
-            return heappop(self.heap)[2]
+        while True:
+            with self._lock:
+                if self.heap:
+                    return heappop(self.heap)[2]
+                waiter = threading.Lock()
+                waiter.acquire()
+                self._waiters.append(waiter)
+            waiter.acquire()
 
     def try_pop(self) -> NodeTask | None:
         """Return the deepest task, or None if there is none now."""
-        with self.condition:
+        with self._lock:
             return heappop(self.heap)[2] if self.heap else None
 
     def __len__(self) -> int:

@@ -30,11 +30,19 @@ class _Modes:
 
 class _ThreadModes(threading.local):
     grad = True
+    # Whether `modes.grad_off` counts this thread. One that has grad mode off always is counted; one
+    # that Ctrl-C struck may be longer than it must, which costs a look at the flag and no more.
+    is_counted = False
     # Of the inline pass that this thread is in: its roots, (edge, gradient) each, and what to call
     # at its end. None outside of one.
     inline_pass: tuple[Sequence[tuple[Any, Any]], list[Callable[[], None]]] | None = None
 
 
+# Note [Ctrl-C and grad mode]
+# KeyboardInterrupt comes when Python calls a function, returns from one of C or goes round a loop,
+# never at a plain assignment. Who switches grad mode off for a while therefore does so inside of
+# `try`, and in `finally` first assigns `tls.grad = True`, if so it was, before it calls anything:
+# else a Ctrl-C at that call would leave the main thread without recording for ever.
 modes = _Modes()
 tls = _ThreadModes()
 _modes_lock = threading.Lock()
@@ -59,11 +67,19 @@ def is_grad_enabled() -> bool:
 
 def set_grad_mode(enabled: bool) -> None:
     """Switch recording on or off for this thread."""
-    if tls.grad is enabled:
+    if enabled:
+        tls.grad = enabled
+        if tls.is_counted:
+            with _modes_lock:
+                modes.grad_off -= 1
+                tls.is_counted = False
         return
+    if not tls.is_counted:
+        with _modes_lock:
+            modes.grad_off += 1
+            tls.is_counted = True
+    # Last: Ctrl-C in here leaves grad mode as it was.
     tls.grad = enabled
-    with _modes_lock:
-        modes.grad_off += -1 if enabled else 1
 
 
 class _GradMode:
@@ -86,6 +102,8 @@ class _GradMode:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._previous[-1]:
+            tls.grad = True  # See Note [Ctrl-C and grad mode]
         set_grad_mode(self._previous.pop())
 
     def _again(self) -> _GradMode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
@@ -13,6 +14,8 @@ import fastdist as fd
 from fastdist import Tensor
 from fastdist.autograd import Function, backward, grad
 from fastdist.engine.engine import current_graph_task, queue_callback
+from fastdist.graph.modes import modes
+from tests.interrupts import each_ctrl_c
 
 pytestmark = pytest.mark.usefixtures("loop")
 
@@ -375,3 +378,15 @@ def test_gradient_of_a_mean_can_be_added_to() -> None:
         for _ in range(3):
             (x.mean() + (x * 1.0).mean()).backward()
         assert x.grad.tolist() == pytest.approx([6.0 / len(values)] * len(values))
+
+
+def test_after_ctrl_c_in_a_pass_its_thread_records_and_others_pay_nothing(loop: str) -> None:
+    def prepare() -> Callable[[], object]:
+        x = fd.ones(2, requires_grad=True)
+        return (x * 2 + x).sum().backward
+
+    prepare()()
+    for place in each_ctrl_c(prepare):
+        assert fd.is_grad_enabled(), f"place {place}"
+        prepare()()
+        assert modes.grad_off == 0, f"place {place}"

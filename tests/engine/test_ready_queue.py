@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from fastdist.engine.graph_task import GraphTask
 from fastdist.engine.ready_queue import NodeTask, ReadyQueue
 from fastdist.graph.node import Node
+from tests.interrupts import each_ctrl_c
 
 
 def pass_of(queue: ReadyQueue, depth: int = 0) -> GraphTask:
@@ -82,3 +84,31 @@ def test_pop_waits_for_a_push_and_try_pop_does_not() -> None:
     queue.push(NodeTask(task, node(5), None))
     thread.join(10.0)
     assert got == [5]
+
+
+def test_ctrl_c_in_a_push_leaves_the_queue_to_other_threads() -> None:
+    consumers: list[tuple[ReadyQueue, threading.Thread]] = []
+    passes: list[GraphTask] = []
+
+    def prepare() -> Callable[[], object]:
+        queue, sleeps = ReadyQueue(), threading.Event()
+
+        def consume() -> None:
+            sleeps.set()
+            while not queue.pop().shutdown:
+                continue
+
+        consumer = threading.Thread(target=consume, daemon=True)
+        consumer.start()
+        sleeps.wait()
+        consumers.append((queue, consumer))
+        passes.append(pass_of(queue))
+        return lambda: queue.push(NodeTask(passes[-1], node(1), None))
+
+    for place in each_ctrl_c(prepare):
+        queue, consumer = consumers[-1]
+        threading.Thread(target=queue.push_shutdown, daemon=True).start()
+        consumer.join(10.0)
+        assert not consumer.is_alive(), f"place {place}"
+    consumers[-1][0].push_shutdown()
+    consumers[-1][1].join(10.0)

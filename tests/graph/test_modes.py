@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import fastdist as fd
+from fastdist.graph.modes import modes, set_grad_mode
+from tests.interrupts import each_ctrl_c
 
 
 @pytest.mark.parametrize("mode", [fd.no_grad(), fd.no_grad, fd.inference_mode(), fd.inference_mode])
@@ -47,3 +49,23 @@ def test_a_switch_used_as_a_decorator_speaks_of_the_function_alone() -> None:
     with fd.no_grad():
         assert fd.enable_grad(fd.is_grad_enabled)()
     assert fd.inference_mode(False)(fd.is_grad_enabled)()
+
+
+def test_ctrl_c_on_the_way_into_a_mode_leaves_the_one_before() -> None:
+    for place in each_ctrl_c(lambda: fd.no_grad().__enter__):
+        assert fd.is_grad_enabled(), f"place {place}"
+    set_grad_mode(True)  # the last of them was not struck
+    assert modes.grad_off == 0
+
+
+def test_ctrl_c_on_the_way_out_of_a_mode_brings_the_one_before() -> None:
+    def prepare() -> Callable[[], object]:
+        mode = fd.no_grad()
+        mode.__enter__()
+        return lambda: mode.__exit__(None, None, None)
+
+    begin = 2  # of the lambda, and of __exit__: before a line of ours
+    for place in each_ctrl_c(prepare):
+        assert place < begin or fd.is_grad_enabled(), f"place {place}"
+        set_grad_mode(True)
+    assert modes.grad_off == 0

@@ -1,0 +1,66 @@
+"""Ctrl-C at the places where Python lets one in, one after the other."""
+
+from __future__ import annotations
+
+import dis
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+# After these Python looks for signals, before it does what comes next.
+_LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD")
+
+
+class CtrlC:
+    """Calls a function and raises KeyboardInterrupt in it, at the place of a number.
+
+    Note    a call of one Python function by another, which no look follows, does not count
+    """
+
+    def __init__(self) -> None:
+        self.struck = False
+        self._left = 0
+        # By frame: whether the instruction before was one of those.
+        self._looks: dict[FrameType, bool] = {}
+
+    def during(self, function: Callable[[], object], number: int) -> bool:
+        """Strike function at its place `number`, from 0; return False if it has fewer."""
+        self.struck, self._left = False, number
+        before = sys.gettrace()
+        sys.settrace(self._trace)
+        try:
+            function()
+        except KeyboardInterrupt:
+            assert self.struck
+        finally:
+            sys.settrace(before)
+            self._looks.clear()
+        return self.struck
+
+    def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
+        frame.f_trace_opcodes = True
+        if event == "call":
+            if frame.f_back is not None:
+                self._looks[frame.f_back] = False
+        elif event == "opcode" and not self.struck:
+            name = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+            looks, self._looks[frame] = self._looks.get(frame, False), name.startswith(_LOOKS)
+            if looks:
+                self._left -= 1
+                if self._left < 0:
+                    self.struck = True
+                    raise KeyboardInterrupt
+        return self._trace
+
+
+def each_ctrl_c(prepare: Callable[[], Callable[[], object]]) -> Iterator[int]:
+    """Strike what prepare returns, made anew each time, at one place after the other; yield after
+    each.
+    """
+    assert threading.current_thread() is threading.main_thread()
+    number = 0
+    while CtrlC().during(prepare(), number):
+        yield number
+        number += 1
