@@ -89,12 +89,16 @@ class ArenaOffers:
 
     def peer_lost(self, peer: Peer) -> None:
         """Take back what can be, and give back what the peer's own memory holds for nobody."""
-        is_gone = not _lives(peer.record)
         arena = None if peer.lender is None else peer.lender.close()
         if arena is not None and peer.lender is not None:
             self._end_in_time(arena, peer.lender, peer.record)
+        self._give_back(peer.record)
+
+    def _give_back(self, owner: Record) -> None:
+        """Borrow nothing of a lost worker any more."""
+        is_gone = not _lives(owner)
         with self._lock:
-            found = self._borrowed.pop(peer.info.id, None)
+            found = self._borrowed.pop(owner.rank, None)
         if found is not None:
             arena_borrower.close_borrowed(found[0])
             found[1].owner_was_lost(is_gone=is_gone)
@@ -200,7 +204,11 @@ class ArenaOffers:
                 if found is not None and found[0] != arena_id:
                     # A process has one arena: this is what its earlier life offered.
                     arena_borrower.close_borrowed(found[0])
-        return bytes(arena.take(block, _PROOF_BYTES))
+        proof = bytes(arena.take(block, _PROOF_BYTES))
+        # Looked at last: who is lost only now gives back what is here when that is heard of.
+        if self._agent.is_dead(record.rank):
+            self._give_back(record)
+        return proof
 
     def _require_new(self, record: Record, arena_id: int) -> None:
         """Let nobody offer memory under the name of another's."""

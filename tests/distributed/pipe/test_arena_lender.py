@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
 import pytest
 
 from fastdist.core.errors import MessageError
@@ -57,3 +60,28 @@ def test_a_lender_offers_once_and_says_why_it_does_not_lend() -> None:
     assert lender.lend(b"x", 1) is None and len(offers) == 2
     assert "other process ids" in lender.describe()
     assert lender.close() is None
+
+
+def test_a_lender_that_is_closed_when_it_has_just_opened_lends_nothing(both: Both) -> None:
+    lender = Lender(lambda lender: None)
+    lender.lend(b"x", 1)
+    came: list[object] = []
+    lender._lock = ThenCalled(lambda: came.append(lender.close()))  # type: ignore[assignment]
+    lender.open(both.arena)
+    assert came == [both.arena] and lender.lend(b"x", 1) is None
+
+
+class ThenCalled:
+    """A lock; when it is free for the first time something is called."""
+
+    def __init__(self, what: Callable[[], object]) -> None:
+        self._what: list[Callable[[], object]] = [what]
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        if self._what:
+            self._what.pop()()

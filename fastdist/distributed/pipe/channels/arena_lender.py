@@ -63,8 +63,10 @@ class Lender:
 
     def open(self, arena: Arena) -> None:
         """Lend blocks of arena from now on: the peer has proved that it sees them."""
-        if self._move(State.OFFERED, State.OPEN):
-            self._arena = arena
+        with self._lock:
+            # Both at once: who closes this in between would not see what must be taken back.
+            if self._state is State.OFFERED:
+                self._state, self._arena = State.OPEN, arena
 
     def refuse(self, reason: str) -> None:
         """Send all tensors in messages: the memory is not common."""
