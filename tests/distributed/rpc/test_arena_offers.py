@@ -17,15 +17,9 @@ import pytest
 import fastdist
 from fastdist.core.errors import RpcTimeoutError, WorkerLostError
 from fastdist.distributed import rpc
-from fastdist.distributed.pipe.channels.arena_borrower import GONE, borrow
-from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.rpc import arena_offers
 from fastdist.distributed.rpc.agent import get_current_agent
-from fastdist.distributed.rpc.arena_offers import ArenaOffers
-from fastdist.distributed.rpc.membership import Membership, Record
-from fastdist.distributed.store import HashStore
 from fastdist.nn import Parameter
-from tests.distributed.pipe.arena_of_both import SIZE, Both
 from tests.distributed.workers import DEADLINE_S, Group
 
 LARGE = 1 << 17  # elements: half a megabyte of float32
@@ -402,28 +396,3 @@ def test_a_worker_that_is_frozen_for_a_while_gets_whole_tensors(group: Group) ->
     group[1].kill(signal.SIGCONT)
     group[0].result()
     end(group)
-
-
-# ---- without a group ----------------------------------------------------------------------------
-
-
-class _Lost:
-    """An agent for which every other worker is lost."""
-
-    def is_dead(self, worker_id: int) -> bool:
-        return True
-
-
-def test_memory_that_is_offered_by_a_worker_lost_meanwhile_is_given_back() -> None:
-    # By the time the offer is looked into, what was lost with the worker has been settled.
-    both = Both()
-    me, other = (Record(f"w{rank}", rank, 2, 100, {}, {}, "none") for rank in range(2))
-    members: Any = Membership(HashStore(), me, [me, other])
-    offers: Any = ArenaOffers(_Lost(), members, {}, None, Context())  # type: ignore[arg-type]
-    block = both.lend(b"proof" * 7, peer=offers)
-    try:
-        proof = offers._try(other, both.arena.id, both.arena.fd, SIZE, block)
-        assert proof.startswith(b"proof") and offers._borrowed == {}
-        assert borrow(block, 5) is GONE
-    finally:
-        both.arena.close()
