@@ -23,7 +23,7 @@ def constant(value: Any, like: Tensor) -> Any:
     decide.
 
     A floating dtype takes any number without promotion, a whole one integers that it holds. NaN is
-    never cached, for it would not be found again.
+    never cached, for it would not be found again. What float16 rounds is for each op to decide.
     """
     dtype = like.layout.dtype
     found = _cache.get((value, dtype))
@@ -57,13 +57,21 @@ def _remember(value: Any, dtype: DType, key: tuple[Any, ...]) -> Any:
             )
     except OverflowError:
         return value  # the general path says what is wrong with it
-    if not _holds(array, value):
+    if not _holds(array, value) or (dtype is float16 and float(array) != value):
         return value
     array.flags.writeable = False
     if len(_cache) >= _LIMIT:
         _cache.clear()
     made = _cache[key] = wrap(array, Layout.of(dtype, CPU, ()))
     return made
+
+
+def is_rounded_by_half(value: Any) -> bool:
+    """Return whether float16 does not hold a number, or a 0-d tensor's dtype, as it is."""
+    if isinstance(value, Tensor):
+        dtype = value.layout.dtype
+        return not value.layout.shape and dtype.is_floating_point and dtype is not float16
+    return bool(value == value and float(as_operand(value, float16)) != value)
 
 
 def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:

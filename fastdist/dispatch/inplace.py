@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.backend import backend_of
-from ..core.dtypes import bool_
+from ..core.dtypes import bool_, float16
 from ..core.errors import DTypeError, GraphError, ShapeError
 from ..graph.modes import modes, tls
 from ..graph.node import Node, node_of, output_number
@@ -129,6 +129,8 @@ def run_inplace(
             f"{layout.dtype.name}: "
             f"{op.name}_ would lose values; use {op.name} and keep its result"
         )
+    if compute is float16 and op.scales(operands):
+        return target.copy_(op.scaled(operands))
     device = common_device(op, operands)
     recording = will_record(operands, layout)
     special = modes.special and bool(levels_of(operands))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backends.backend import backend_of
 from ..core import scalar
-from ..core.dtypes import DType, bool_, int64
+from ..core.dtypes import DType, bool_, float16, float32, int64
 from ..core.errors import DTypeError, ShapeError
 from ..core.scalar import Body
 from ..graph.accumulate_grad import extra_of
@@ -21,17 +21,20 @@ from ..kernels.cpu.pointwise import PointwiseKernel, kernel_for
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
 from .broadcast import broadcast_shapes
-from .constants import as_operand, held
+from .constants import as_operand, held, is_rounded_by_half
 from .derive import ZERO, gradient_body, gradient_of, tensor_expression, with_defaults
 from .fast_nary import remember_way
 from .gradients import CONDITIONS, as_array, in_used_order
-from .op import Op, common_device, register
+from .op import OPS, Op, common_device, register
 from .output import write_out
 from .promotion import dtype_of_number, get_default_dtype, result_dtype
 from .tangents import carry_pointwise, levels_of
 
 # Numbers of these names scale an operand: they say nothing about the result's dtype.
 FACTORS = frozenset({"alpha", "value"})
+# These take a factor beside float16 tensors as it is, the others round it to float16, as PyTorch's
+# do: a loss may be scaled by 65536, which float16 does not hold.
+_SCALING = frozenset({"mul", "div"})
 
 
 class PointwiseOp(Op):
@@ -186,6 +189,9 @@ class PointwiseOp(Op):
         ):
             return NotImplemented
         compute = self.compute_dtype(operands, attributes)
+        if compute is float16 and self.scales(operands):
+            result = self.scaled(operands)
+            return result if out is None else write_out(self, out, result, operands)
         device = common_device(self, operands)
         shape = self.shape_of(self.name, operands)
         result = self._run(operands, attributes, compute, device, shape)
@@ -198,6 +204,21 @@ class PointwiseOp(Op):
         self._record(result, operands, attributes)
         carry_pointwise(self, result, operands, attributes)
         return result
+
+    def scales(self, operands: Sequence[Any]) -> bool:
+        """Return whether float16 operands meet a factor here that float16 would round."""
+        return self.name in _SCALING and any(
+            is_rounded_by_half(o)
+            for i, o in enumerate(operands)
+            # PyTorch rounds a dividend without axes.
+            if i or self.name == "mul" or not isinstance(o, Tensor)
+        )
+
+    def scaled(self, operands: Sequence[Any]) -> Tensor:
+        """Compute float16 operands beside such a factor in float32, and round once."""
+        cast = OPS["cast"].public
+        wide = [cast(o, float32) if isinstance(o, Tensor) else o for o in operands]
+        return cast(self.general(tuple(wide), ()), float16)  # type: ignore[no-any-return]
 
     def _run(
         self,
