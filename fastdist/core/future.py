@@ -156,19 +156,29 @@ class Future(Generic[T]):
         )
 
     def _complete(self, state: int, outcome: object) -> bool:
-        with self._lock:
-            if self._state != _PENDING:
-                return False
-            # The outcome first: done(), wait() and value() read the state without the lock.
-            self._outcome = outcome
-            self._state = state
-            waiters, self._waiters = self._waiters, None
-            callbacks, self._callbacks = self._callbacks, None
-        if waiters is not None:
-            for waiter in waiters:
-                waiter.release()
-        if callbacks is not None:
-            self._run(callbacks)
+        waiters = callbacks = None
+        try:
+            with self._lock:
+                if self._state != _PENDING:
+                    return False
+                # The outcome first: done(), wait() and value() read the state without the lock.
+                self._outcome = outcome
+                self._state = state
+                waiters, self._waiters = self._waiters, None
+                callbacks, self._callbacks = self._callbacks, None
+            if waiters is not None:
+                for waiter in waiters:
+                    waiter.release()
+            if callbacks is not None:
+                self._run(callbacks)
+        except BaseException:
+            # Ctrl-C, or sys.exit() in a callback: who waits for this Future is told all the same.
+            for waiter in waiters or ():
+                if waiter.locked():
+                    waiter.release()
+            if callbacks:
+                self._run(callbacks)
+            raise
         return True
 
     def _wait_until_done(self, timeout: float | None) -> bool:
@@ -198,20 +208,31 @@ class Future(Generic[T]):
         _call(callback, self)
 
     def _run(self, callbacks: list[Callable[[Future[T]], object]]) -> None:
-        left = iter(callbacks)
+        """Call callbacks, and take each off the list when it is its turn."""
+        executor = self._executor
+        callback: object = None
         try:
-            for callback in left:
+            while callbacks:
+                callback = callbacks[0]
+                del callbacks[0]
+                if executor is None or callback.__class__ is _AtOnce:
+                    try:
+                        callback(self)  # not _call: Ctrl-C would come in on the way
+                    except Exception:
+                        _logger.exception(_CALLBACK_RAISED)
                 # A closed pool takes nothing any more; whoever waits for a callback must not wait
                 # for ever.
-                executor = None if callback.__class__ is _AtOnce else self._executor
-                if executor is None or not executor.submit(_call, callback, self):
+                elif not executor.submit(_call, callback, self):
                     _call(callback, self)
-        except BaseException:
+        except BaseException as error:
             # Ctrl-C or sys.exit() in one of them: the others are called all the same.
-            self._run(list(left))
+            if isinstance(callback, _Continuation):
+                callback.child.try_complete(error=error)
+            self._run(callbacks)
             raise
 
 
+_CALLBACK_RAISED = "a callback of a Future raised; use then() to have its error in a Future"
 _COMPLETED_TWICE = (
     "Attempting to mark a completed Future as complete again. "
     "Note that a Future can only be marked completed once."
@@ -252,7 +273,7 @@ def _call(callback: Callable[[Future[Any]], object], future: Future[Any]) -> Non
     try:
         callback(future)
     except Exception:
-        _logger.exception("a callback of a Future raised; use then() to have its error in a Future")
+        _logger.exception(_CALLBACK_RAISED)
 
 
 def collect_all(futures: Iterable[Future[Any]]) -> Future[list[Future[Any]]]:

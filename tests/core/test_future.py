@@ -17,6 +17,7 @@ import pytest
 from fastdist.core.errors import FutureError
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.futures import Future, collect_all, wait_all
+from tests.interrupts import each_ctrl_c
 
 
 def test_future_gives_its_value_to_every_waiter() -> None:
@@ -238,3 +239,26 @@ def test_what_is_ours_runs_where_the_future_is_completed_and_users_callbacks_in_
     assert ours == [5] and submitted == [(print, future)]
     future.when_done(lambda done: ours.append(done.value() + 1))
     assert ours == [5, 6]
+
+
+def test_ctrl_c_in_whoever_completes_a_future_is_kept_from_those_who_wait() -> None:
+    woken: list[int] = []
+    threads: list[threading.Thread] = []
+    futures: list[tuple[Future[int], Future[int]]] = []
+
+    def prepare() -> Callable[[], object]:
+        future: Future[int] = Future()
+        threads.append(threading.Thread(target=lambda: woken.append(future.wait(20))))
+        threads[-1].start()
+        while future._waiters is None:
+            threading.Event().wait(0.001)
+        futures.append((future, future.then(Future.value)))
+        return lambda: future.set_result(3)
+
+    for place in each_ctrl_c(prepare):
+        future, child = futures[-1]
+        future.try_complete(3)  # where it was struck before it had begun
+        threads[-1].join(10.0)
+        assert len(woken) == len(threads), f"place {place}"
+        assert child.done(), f"place {place}"
+    threads[-1].join(10.0)
