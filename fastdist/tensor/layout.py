@@ -68,7 +68,8 @@ class Layout:
     products: PlanTable  # second operand's layout -> layout of a matrix product
 
     _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], Layout]] = WeakValueDictionary()
-    _interned_lock: ClassVar[threading.Lock] = threading.Lock()
+    # Re-entered by finalizers and handlers of signals that make layouts.
+    _interned_lock: ClassVar[threading.RLock] = threading.RLock()
 
     @classmethod
     def of(cls, dtype: DType, device: Device, shape: Shape, strides: Shape | None = None) -> Layout:
@@ -88,25 +89,27 @@ class Layout:
             # One object for all ways to say C order (strides of axes of length 0 or 1 are never
             # walked).
             strides = None
+        key = (dtype, device, shape, strides)
+        layout = cls._interned.get(key)
+        if layout is None:
+            layout = object.__new__(cls)
+            layout.dtype, layout.device, layout.shape = dtype, device, shape
+            layout.strides = c_order if strides is None else strides
+            layout.numel = count_elements(shape)
+            layout.contiguous = contiguous
+            layout.plain = (
+                contiguous
+                and device is CPU
+                and (dtype is float32 or dtype is float64)
+                and len(shape) > 0
+            )
+            layout.tiny = layout.plain and layout.numel <= TINY_LIMIT
+            layout.plans = PlanTable()
+            layout.products = PlanTable()
+        # Filed last: a finalizer or a signal's handler, which may come in at any line, and under the
+        # lock, may have made and filed the same one.
         with cls._interned_lock:
-            key = (dtype, device, shape, strides)
-            layout = cls._interned.get(key)
-            if layout is None:
-                layout = object.__new__(cls)
-                layout.dtype, layout.device, layout.shape = dtype, device, shape
-                layout.strides = c_order if strides is None else strides
-                layout.numel = count_elements(shape)
-                layout.contiguous = contiguous
-                layout.plain = (
-                    contiguous
-                    and device is CPU
-                    and (dtype is float32 or dtype is float64)
-                    and len(shape) > 0
-                )
-                layout.tiny = layout.plain and layout.numel <= TINY_LIMIT
-                layout.plans = PlanTable()
-                layout.products = PlanTable()
-                cls._interned[key] = layout
+            layout = cls._interned.setdefault(key, layout)
             # Devices' arrays always say their strides: the next one finds the layout at once.
             cls._interned[given] = layout
         return layout
