@@ -22,6 +22,7 @@ own_queue.py             the queue of one call of its loop
 global_cpu_thread.py     GPU to CPU continuations
 rref_backward.py         a root that lives elsewhere
 abort.py                 a pass that failed elsewhere
+lost_workers.py          a pass that begins after a worker was lost
 stall.py                 a pass that cannot end
 tangent_store.py         forward mode: tangents and levels on other workers
 """

@@ -14,6 +14,7 @@ from ..rpc.interceptors import Envelope
 from ..rpc.message_types import MessageType
 from .container import AUTO_INCREMENT_BITS, DistAutogradContainer, get_instance
 from .context import DistAutogradContext
+from .dist_graph_task import DistGraphTask
 
 if TYPE_CHECKING:
     from ..rpc.membership import WorkerInfo
@@ -82,7 +83,8 @@ def handle_lost_worker(worker: WorkerInfo) -> None:
         is_owner = context.id >> AUTO_INCREMENT_BITS == worker.id
         if is_owner or worker.id in context._known_worker_ids():
             task = context.graph_task()
-            if task is not None and not task.future.done():
+            began_without = isinstance(task, DistGraphTask) and worker.id in task.lost_before
+            if task is not None and not began_without and not task.future.done():
                 task.set_exception(
                     WorkerLostError(
                         f"worker {worker.name!r} (rank {worker.id}) was lost during the backward "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,17 +23,15 @@ from .context import NOBODY, DistAutogradContext
 from .dependencies import compute_dependencies
 from .dist_graph_task import DistGraphTask
 from .global_cpu_thread import GlobalCpuThread, log_expired
+from .lost_workers import end_sends_to_the_lost
 from .outbox import MESSAGES, Gradients, Outbox, Parcel, set_current_outbox, unpack
 from .own_queue import OwnQueue
 from .roots import validate_roots
 from .send_rpc_backward import SendRpcBackward
-from .stall import is_over, wait_for_pass
+from .stall import has_answer, is_over, wait_for_pass
 
 if TYPE_CHECKING:
     from ..rpc.lane_call import LaneCall
-
-# Who waits for one worker's answer looks this often whether another one has failed.
-LOOK_S = 0.25
 
 # Note [Who ends a pass]
 # Each worker's part of a pass has one GraphTask and one Future `done`. The task's future completes
@@ -102,8 +99,10 @@ class DistEngine:
         outbox = Outbox(context, pass_id, retain_graph)
         begun: list[Future[Any]] = []
         try:
+            ended = end_sends_to_the_lost(context, task)
             self._tell_unused(context, task, outbox)
             self._work(task, [root], outbox, increment=True)
+            self._work(task, ended, outbox, increment=False)
             while (asked := outbox.send_in_person()) is not None:
                 self._take_answer(context, task, done, outbox, begun, *asked)
             if not done.done():
@@ -135,7 +134,7 @@ class DistEngine:
     ) -> None:
         """Wait for the answer to gradients, and go on with those that it brings."""
         try:
-            wait_for_pass(context, partial(_has_answer, asked, done), begun)
+            wait_for_pass(context, partial(has_answer, asked, done), begun)
         except BaseException:
             asked.give_up()
             raise
@@ -166,6 +165,8 @@ class DistEngine:
         if not context.is_auto:
             return
         for receive in context._recv_functions().values():
+            if receive.from_worker_id in task.lost_before:
+                continue
             if receive not in task.nodes_in_graph:
                 outbox.add(receive.from_worker_id, Gradients(receive.message_id, None))
 
@@ -208,14 +209,16 @@ class DistEngine:
             return over, None
         done: Future[None] = Future()
         outbox = Outbox(context, pass_id, task.keep_graph)
+        ended: list[Node] = []
         if mine is not None:
+            ended = end_sends_to_the_lost(context, mine)
             self._tell_unused(context, mine, outbox)
             mine.future.add_done_callback(lambda _: self._finish(context, mine, done))
             if not mine.outstanding:
                 # Nothing was sent from here, so nothing will run.
                 mine.mark_completed_and_post_process()
-        starts = [self._arrive(context, gradients, fresh=fresh) for gradients in came]
-        self._work(task, starts, outbox, increment=False)
+        starts: list[Node] = [self._arrive(context, one, fresh=fresh) for one in came]
+        self._work(task, [*starts, *ended], outbox, increment=False)
         parcel = outbox.parcels.pop(sender, None) if in_person else None
         outbox.flush()
         if mine is None:
@@ -358,17 +361,6 @@ class DistEngine:
         with self._lock:
             self._initialized.clear()
         self.global_cpu_thread.stop()
-
-
-def _has_answer(asked: LaneCall, done: Future[None], timeout_s: float | None) -> bool:
-    """Wait for an answer or the pass's end; False after timeout_s without either."""
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    while True:
-        left_s = LOOK_S if deadline is None else min(LOOK_S, deadline - time.monotonic())
-        if left_s <= 0:
-            return False
-        if asked.wait(left_s) or done.done():
-            return True
 
 
 def _elements(node: Node | None) -> int:

@@ -122,7 +122,7 @@ def _wrap(
 ) -> None:
     message_id = get_instance().new_autograd_message_id()
     if wanting:
-        add_send_rpc_backward(context, message_id, wanting)
+        add_send_rpc_backward(context, message_id, wanting, envelope.peer)
     envelope.autograd = AutogradBlock(context.id, message_id, _device_map_to(envelope.peer))
     envelope.wrap(message_type)
 
@@ -135,11 +135,12 @@ def _device_map_to(worker_id: int) -> tuple[tuple[int, int, int, int], ...]:
 
 
 def add_send_rpc_backward(
-    context: DistAutogradContext, message_id: int, tensors: list[Tensor]
+    context: DistAutogradContext, message_id: int, tensors: list[Tensor], to_worker_id: int = -1
 ) -> SendRpcBackward:
     """File a send for tensors that require grad: gradients will come back for exactly these."""
     edges = tuple([tensor.edge for tensor in tensors])
-    function = SendRpcBackward(edges, tuple([tensor.layout for tensor in tensors]))
+    layouts = tuple([tensor.layout for tensor in tensors])
+    function = SendRpcBackward(edges, layouts, to_worker_id)
     context.add_send_function(function, message_id)
     return function
 

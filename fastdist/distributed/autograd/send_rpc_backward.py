@@ -19,15 +19,18 @@ class SendRpcBackward(Node):
     Source  PyTorch, torch/csrc/distributed/autograd/functions/sendrpc_backward.cpp
     """
 
-    __slots__ = ("_grads", "_is_fresh", "_is_unused")
+    __slots__ = ("_grads", "_is_fresh", "_is_unused", "to_worker_id")
 
     num_outputs = 0
 
-    def __init__(self, edges: tuple[Any, ...], layouts: tuple[Any, ...]) -> None:
+    def __init__(
+        self, edges: tuple[Any, ...], layouts: tuple[Any, ...], to_worker_id: int = -1
+    ) -> None:
         self.seq = next_sequence_number()
         self.edges = edges
         self.hooks = None
         self.layout = layouts
+        self.to_worker_id = to_worker_id
         self._is_fresh = False
         self._is_unused = False
         self._grads: tuple[Tensor | None, ...] = ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...core.errors import GraphError, RpcError
 from ...core.future import Future
@@ -15,6 +16,9 @@ from ..rpc.message_types import MessageType
 from .container import get_instance
 from .context import DistAutogradContext
 from .outbox import AUTO, MESSAGES
+
+if TYPE_CHECKING:
+    from ..rpc.lane_call import LaneCall
 
 # Note [A pass that cannot end]
 # In the fast mode every send of a context must get a gradient. A result that nobody used gets none,
@@ -29,6 +33,8 @@ _ANSWER_WITHIN_S = 10.0
 # nothing, as one does each time that an answer needs no gradient (a metric, say). Asking costs a
 # message to each worker, once.
 QUIET_S = 0.01
+# Who waits for one worker's answer looks this often whether another one has failed.
+LOOK_S = 0.25
 
 
 def wait_for_pass(
@@ -71,6 +77,17 @@ def is_over(done: Future[None], timeout_s: float | None) -> bool:
     return True
 
 
+def has_answer(asked: LaneCall, done: Future[None], timeout_s: float | None) -> bool:
+    """Wait for an answer or the pass's end; False after timeout_s without either."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        left_s = LOOK_S if deadline is None else min(LOOK_S, deadline - time.monotonic())
+        if left_s <= 0:
+            return False
+        if asked.wait(left_s) or done.done():
+            return True
+
+
 # Of a worker that has no such context. It has no part in the pass, as if that were over.
 _NOTHING: dict[str, Value] = {"running": 0, "sent": 0, "received": 0, "begun": True}
 
@@ -105,13 +122,13 @@ def _let_all_begin(
 
 
 def _ask_round(agent: RpcAgent, context: DistAutogradContext) -> dict[int, dict[str, Any]] | None:
-    """Return the progress of each worker reached; None if one did not answer.
+    """Return the progress of each living worker reached; None if one did not answer.
 
-    If it is lost, that ends the pass by itself.
+    If it is lost meanwhile, that ends the pass by itself.
     """
     own = get_instance().worker_id
     found: dict[int, dict[str, Any]] = {own: context.progress(context.pass_id)}
-    to_ask = context._known_worker_ids() - {own}
+    to_ask = _living(agent, context._known_worker_ids() - {own})
     while to_ask:
         try:
             answers = [
@@ -133,8 +150,12 @@ def _ask_round(agent: RpcAgent, context: DistAutogradContext) -> dict[int, dict[
             assert isinstance(workers, tuple)
             reached.update(workers)
             found[worker_id] = answer
-        to_ask = reached - found.keys()
+        to_ask = _living(agent, reached - found.keys())
     return found
+
+
+def _living(agent: RpcAgent, worker_ids: set[int]) -> set[int]:
+    return {worker_id for worker_id in worker_ids if not agent.is_dead(worker_id)}
 
 
 def _at_rest(found: dict[int, dict[str, Any]]) -> bool:
