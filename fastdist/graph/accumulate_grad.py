@@ -14,8 +14,10 @@ from ..tensor.layout import Layout
 from ..tensor.tensor import Extra, Tensor, layout_of, wrap
 from .forward_streams import follow
 from .modes import enable_grad
-from .node import Node, RemovableHandle
+from .node import Node, RemovableHandle, first_hook_lock
 
+# Guards the change of a tensor into a leaf that requires grad; re-entered by finalizers.
+_leaves_lock = threading.RLock()
 _LAST = 1 << 62  # deeper than any Node: a leaf's gradient is added as soon as it is there
 
 
@@ -119,7 +121,10 @@ class AccumulateGrad(Node):
     def register_post_accumulate_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call hook(leaf) each time after its `.grad` was added to."""
         if self.post_accumulate is None:
-            self.post_accumulate = {}
+            made: dict[int, Callable[[Tensor], None]] = {}
+            with first_hook_lock:
+                if self.post_accumulate is None:
+                    self.post_accumulate = made
         return RemovableHandle(self.post_accumulate, hook)
 
 
@@ -148,17 +153,21 @@ def accumulator_of(tensor: Tensor) -> AccumulateGrad:
         if not edge.is_accumulate:
             raise RuntimeError(f"{edge.name()} made this tensor; only a leaf has an AccumulateGrad")
         return edge  # type: ignore[no-any-return]
-    extra = tensor.extra
-    if extra is not None and extra.frozen is not None:
-        accumulator: AccumulateGrad = extra.frozen
-        extra.frozen = None
-        accumulator.attach(tensor)
-        return accumulator
-    accumulator = AccumulateGrad(tensor)
-    if extra is not None and extra.grad is not None:
-        accumulator.grad, extra.grad = extra.grad, None
-    tensor.edge = accumulator
-    return accumulator
+    made = AccumulateGrad(tensor)
+    # Another thread may ask for gradients of this tensor as well: they go to one place.
+    with _leaves_lock:
+        if tensor.edge is not None:
+            return tensor.edge  # type: ignore[no-any-return]
+        extra = tensor.extra
+        if extra is not None and extra.frozen is not None:
+            accumulator: AccumulateGrad = extra.frozen
+            extra.frozen = None
+            accumulator.attach(tensor)
+            return accumulator
+        if extra is not None and extra.grad is not None:
+            made.grad, extra.grad = extra.grad, None
+        tensor.edge = made
+    return made
 
 
 def freeze(tensor: Tensor) -> None:

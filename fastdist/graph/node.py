@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
@@ -13,6 +14,9 @@ from ..tensor.tensor import Tensor
 
 # Unique and growing: the deepest Node has the highest number, and heaps never compare two Nodes.
 next_sequence_number: Callable[[], int] = itertools.count().__next__
+# Guards where the first hook of a Node, or of a leaf, goes: two threads may both bring theirs.
+# Nothing is made or called while it is held.
+first_hook_lock = threading.Lock()
 
 
 class Hooks:
@@ -110,7 +114,10 @@ class Node:
 
     def _hooks(self) -> Hooks:
         if self.hooks is None:
-            self.hooks = Hooks()
+            made = Hooks()
+            with first_hook_lock:
+                if self.hooks is None:
+                    self.hooks = made
         return self.hooks
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

@@ -106,7 +106,7 @@ class Layout:
             layout.tiny = layout.plain and layout.numel <= TINY_LIMIT
             layout.plans = PlanTable()
             layout.products = PlanTable()
-        # Filed last: a finalizer or a signal's handler, which may come in at any line, and under the
+        # Filed last: a finalizer or a signal's handler, which may come in at any line and under the
         # lock, may have made and filed the same one.
         with cls._interned_lock:
             layout = cls._interned.setdefault(key, layout)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +11,10 @@ import pytest
 import fastdist as fd
 from fastdist import Tensor
 from fastdist.autograd import Function, grad
+from fastdist.graph import accumulate_grad
+from fastdist.graph import node as node_module
+from fastdist.graph.accumulate_grad import AccumulateGrad
+from fastdist.graph.node import Hooks
 
 pytestmark = pytest.mark.usefixtures("loop")
 
@@ -240,3 +246,48 @@ def test_a_retained_gradient_is_a_copy_that_may_be_changed() -> None:
     assert result.grad.stride() == (1,)
     result.grad.add_(1)
     assert result.grad.tolist() == [2.0, 2.0] and leaf.grad.tolist() == [2.0, 2.0]
+
+
+def meanwhile(function: Callable[[], object]) -> None:
+    """Call function in another thread, once, and wait for it."""
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
+    thread.join(10.0)
+    assert not thread.is_alive()
+
+
+def test_the_first_hooks_that_two_threads_register_at_once_both_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, ran = leaf(), list[str]()
+    y = x * 2.0
+
+    class Preempted(Hooks):
+        def __init__(self) -> None:
+            super().__init__()
+            monkeypatch.undo()
+            meanwhile(lambda: y.register_hook(lambda g: ran.append("theirs")))
+
+    monkeypatch.setattr(node_module, "Hooks", Preempted)
+    y.register_hook(lambda g: ran.append("ours"))
+    y.sum().backward()
+    assert sorted(ran) == ["ours", "theirs"]
+
+
+def test_two_threads_that_ask_for_gradients_of_one_tensor_make_one_leaf(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, results = fd.ones(2), list[Tensor]()
+
+    class Preempted(AccumulateGrad):
+        __slots__ = ()
+
+        def __init__(self, tensor: Tensor) -> None:
+            super().__init__(tensor)
+            monkeypatch.undo()
+            meanwhile(lambda: results.append(x.requires_grad_() * 2.0))
+
+    monkeypatch.setattr(accumulate_grad, "AccumulateGrad", Preempted)
+    results.append(x.requires_grad_() * 3.0)
+    (results[0] + results[1]).sum().backward()
+    assert x.grad.tolist() == [5.0, 5.0]
