@@ -231,8 +231,9 @@ class _Writer:
         if self.saves_out:
             lines.append(
                 f"        if {self._wanting('out')}:\n"
-                "            if self.out is None: released(self)\n"
-                "            out, s, v, _ = self.out\n"
+                "            out = self.out\n"
+                "            if out is None: released(self)\n"
+                "            out, s, v, _ = out\n"
                 "            if s.version != v: changed(self, None, self.layout, v, s.version)\n"
                 "            if not keep: self.out = None\n"
             )

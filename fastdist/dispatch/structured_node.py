@@ -164,7 +164,12 @@ class NodeWriter:
         return f"    def save(self, _way, {tensors}, out, others):\n{self.edges}{body}"
 
     def _begin(self) -> str:
-        return f"{self.edges}        _way = self.way\n        if _way is None: _released(self)\n"
+        # The Way last, as release() takes it first: while it is there all that was read before is
+        # what was saved, whatever a pass of another thread does meanwhile.
+        held = "".join(f"        {name} = self.{name}\n" for name in (*self.saved, *self.results))
+        return (
+            f"{self.edges}{held}        _way = self.way\n        if _way is None: _released(self)\n"
+        )
 
     def apply(self) -> str:
         """Return the method on raw arrays."""
@@ -176,7 +181,6 @@ class NodeWriter:
         ]
         for name in self.saved:
             lines.append(
-                f"        {name} = self.{name}\n"
                 f"        if {name} is not None:\n"
                 f"            _s = {name}.storage\n"
                 f"            if _s is not None and _s.version != self.{name}_version:\n"
@@ -186,13 +190,13 @@ class NodeWriter:
             )
         if "out" in self.results:
             lines.append(
-                "        if self.out is not None:\n"
-                "            out, _s, _v, _ = self.out\n"
+                "        if out is not None:\n"
+                "            out, _s, _v, _ = out\n"
                 "            if _s.version != _v: "
                 "_changed(self, None, self.layout, _v, _s.version)\n"
             )
         if "others" in self.results:
-            lines.append("        others = [_one.array for _one in self.others]\n")
+            lines.append("        others = [_one.array for _one in others]\n")
         values = ["out", "others", *self.saved]
         results = []
         for i, names in enumerate(self.needed):
@@ -220,16 +224,11 @@ class NodeWriter:
         for name in self.saved:
             i = op.tensors.index(name)
             lines.append(
-                f"        {name} = self.{name}\n"
                 f"        if {name} is not None: {name} = _unpack_input("
                 f"self, {name}, self.{name}_version, _e{i})\n"
             )
         if "out" in self.results:
-            lines.append(
-                "        out = None if self.out is None else _unpack_output(self, self.out)\n"
-            )
-        if "others" in self.results:
-            lines.append("        others = self.others\n")
+            lines.append("        out = None if out is None else _unpack_output(self, out)\n")
         if "plan" in asked:
             lines.append("        plan = _way.plan\n")
         results = "".join(
@@ -246,6 +245,5 @@ class NodeWriter:
     def release(self) -> str:
         """Return the method that forgets; what saved nothing may be run again."""
         held = [*self.saved, *self.results]
-        lines = "".join(f"        self.{name} = None\n" for name in held)
-        lines += "        self.way = None\n" if held else "        pass\n"
-        return f"    def release(self):\n{lines}"
+        lines = "".join(f"        self.{name} = None\n" for name in ("way", *held))
+        return f"    def release(self):\n{lines if held else '        pass' + chr(10)}"

@@ -1,0 +1,75 @@
+"""Nodes of ops under two passes that free what was saved."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+from fastdist import Tensor
+from fastdist.autograd import grad
+from fastdist.nn import functional
+
+
+class Preemption:
+    """Lets another thread's deed come before the instruction of a number in a Node's method."""
+
+    def __init__(self, deed: Callable[[], None], number: int) -> None:
+        self.left, self._deed = number, deed
+
+    def __call__(self, frame: Any, event: str, _: Any) -> Any:
+        if frame.f_code.co_name not in ("apply", "apply_recorded"):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            self.left -= 1
+            if self.left == -1:
+                self._deed()
+        return self
+
+
+def freed(result: Tensor, inputs: list[Tensor], number: int, again: bool) -> Any:
+    """Return the gradients, "released" where a pass said so, or None if the number is too high."""
+    node = result.grad_fn
+    assert node is not None
+    node = node.next_functions[0][0]  # result is a sum of what the op made
+    assert node is not None
+    preemption = Preemption(node.release, number)
+    before = sys.gettrace()
+    sys.settrace(preemption)
+    try:
+        found: Any = [g.tolist() for g in grad([result], inputs, create_graph=again)]
+    except RuntimeError as error:
+        found = "released" if "a second time" in str(error) else str(error)
+    finally:
+        sys.settrace(before)
+    return found if preemption.left < 0 else None
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "create_graph"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, w: functional.layer_norm(x, (3,), w, w),
+        lambda x, w: (x * w).softmax(-1).square(),
+        lambda x, w: (x * w).max(1)[0],
+        lambda x, w: (x * w).exp(),
+    ],
+    ids=["layer_norm", "softmax", "max", "exp"],
+)
+def test_a_pass_gives_right_gradients_or_says_that_another_freed_what_was_saved(
+    function: Callable[[Tensor, Tensor], Tensor], again: bool
+) -> None:
+    x = fd.tensor([[1.0, 2.0, 0.5], [0.0, 1.0, 0.7]], requires_grad=True)
+    w = fd.tensor([0.2, 0.3, 0.4], requires_grad=True)
+
+    result = function(x, w).sum()
+    expected = [g.tolist() for g in grad([result], [x, w], create_graph=again)]
+    number = 0
+    while (found := freed(function(x, w).sum(), [x, w], number, again)) is not None:
+        assert found in (expected, "released"), f"instruction {number}"
+        number += 1
+    assert number > 50
