@@ -130,8 +130,8 @@ def _restore(device: Device, state: np.ndarray) -> Generator:
     return generator
 
 
-# Guards the two below.
-_defaults_lock = threading.Lock()
+# Guards the two below; re-entered by finalizers and handlers of signals that draw.
+_defaults_lock = threading.RLock()
 _defaults: Final[dict[Device, Generator]] = {}
 _default_seed = DEFAULT_SEED
 
@@ -148,17 +148,20 @@ def default_generator_of(device: Device) -> Generator:
 def manual_seed(seed: int) -> Generator:
     """Let the default generators of all devices begin the stream of a seed; return the CPU's."""
     global _default_seed
-    default = default_generator_of(CPU).manual_seed(seed)
+    default = default_generator_of(CPU)
     with _defaults_lock:
-        _default_seed = default.initial_seed()
-        for generator in _defaults.values():
-            generator.manual_seed(_default_seed)
+        # Each once: what another thread draws meanwhile must not be drawn again.
+        for generator in tuple(_defaults.values()):
+            generator.manual_seed(seed)
+        _default_seed = seed
     return default
 
 
 def seed() -> int:
     """Let the default generators begin the stream of a seed that nobody can foresee; return it."""
-    return manual_seed(int.from_bytes(os.urandom(8), "little")).initial_seed()
+    fresh = int.from_bytes(os.urandom(8), "little")
+    manual_seed(fresh)
+    return fresh
 
 
 def initial_seed() -> int:

@@ -117,3 +117,23 @@ def test_manual_seed_reaches_the_generators_of_all_devices_known_or_not() -> Non
         assert generator.seed() == generator.initial_seed()
     finally:
         manual_seed(before)
+
+
+def test_nothing_is_drawn_twice_while_a_seed_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, drawn = generator.initial_seed(), list[tuple[int, int]]()
+    default, set_one = default_generator_of(CPU), Generator.manual_seed
+
+    def preempted(self: Generator, seed: int) -> Generator:
+        set_one(self, seed)
+        drawn.append(default.reserve(1))  # by another thread
+        return self
+
+    default_generator_of(Device("sim:0"))
+    monkeypatch.setattr(Generator, "manual_seed", preempted)
+    try:
+        manual_seed(17)
+        drawn.append(default.reserve(1))
+    finally:
+        monkeypatch.undo()
+        manual_seed(before)
+    assert len(drawn) == len(set(drawn))
