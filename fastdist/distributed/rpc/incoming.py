@@ -121,17 +121,21 @@ class Incoming:
         message = self.message
         kind = message.inner_type or message.type
         is_remote = kind == MessageType.PYTHON_REMOTE_CALL
-        if not is_remote and not must_be_read(message.body, message.encoding):
+        is_of_context = message.autograd is not None
+        is_wanted = must_be_read(message.body, message.encoding)
+        if not (is_remote or is_of_context or is_wanted):
             return
         try:
             request = self._open()
             request.read_value = lambda: self._refuse_late(request)
             handler = handler_of(kind) if is_remote else None
-            if handler is not None:
-                # Others may wait for what it should have made.
-                handler(request)
-            else:
-                self._read(request.tensors)
+            # Of tensors that came in a context a pass must hear from here that nothing follows.
+            with (is_of_context and interceptors.request_in(request)) or nullcontext():
+                if handler is not None:
+                    # Others may wait for what it should have made.
+                    handler(request)
+                elif is_wanted:
+                    self._read(request.tensors)
         except Exception:
             _logger.info("a request that came too late could not be read", exc_info=True)
 

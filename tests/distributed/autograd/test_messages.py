@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 import fastdist
@@ -13,8 +16,13 @@ from fastdist.distributed.autograd import cleaner, messages
 from fastdist.distributed.autograd.container import force_current_context_id
 from fastdist.distributed.pipe.message import NO_INDEX, AutogradBlock, Message, decode
 from fastdist.distributed.rpc import interceptors
+from fastdist.distributed.rpc.incoming import Incoming
 from fastdist.distributed.rpc.interceptors import Envelope
+from fastdist.distributed.rpc.membership import Record
 from fastdist.distributed.rpc.message_types import MessageType, call_type_of
+from fastdist.distributed.rpc.metrics import CallCounts
+from fastdist.distributed.rpc.received_calls import CallerLane
+from fastdist.distributed.rpc.wire import pack_tensors
 from tests.distributed.autograd.fake_agent import FakeAgent
 
 
@@ -239,6 +247,32 @@ def test_a_worker_that_is_lost_while_its_request_begins_brings_no_context(
     with pytest.raises(WorkerLostError, match=r"^worker 3, which sent this, was lost$"):
         interceptors.request_in(came)
     assert da._get_debug_info()["num_autograd_contexts"] == 0
+
+
+def test_a_request_that_comes_too_late_to_run_is_known_to_a_pass_all_the_same(
+    agent: FakeAgent,
+) -> None:
+    # Its sender waits, in a pass, for word of the tensors in it.
+    with da.context():
+        left = request(MessageType.PYTHON_CALL, leaf())
+    entries, buffers = pack_tensors(left.tensors, None)
+    message = Message(
+        left.message_type,
+        5,
+        tensors=entries,
+        buffers=buffers,
+        inner_type=left.inner_type,
+        timeout_ms=1,
+        autograd=AutogradBlock(5 << 48, 7, ()),
+    )
+    caller = Record("w5", 5, 6, 100, {}, {}, "none")
+    server: Any = SimpleNamespace(counts=CallCounts(), me=caller)
+    late = Incoming(server, CallerLane(caller, 0), decode(message.encode()), 0)
+    late.deadline = 0.0
+    late.run()
+    (receive,) = da._retrieve_context(5 << 48)._recv_functions().values()
+    assert (receive.message_id, receive.from_worker_id) == (7, 5)
+    assert da.current_context_id() == -1
 
 
 @pytest.mark.seed("C19", "C30")
