@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
+
+_logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S: Final = 0.001
 _LOOKS_BEFORE_SLEEP: Final = 3
@@ -41,14 +44,9 @@ class PoolWatcher:
                 self._alarms.put(None)
             return
         with self._lock:
-            if self.awake or self._stopped:
+            if self.awake or self._stopped or not (self._thread or self._start()):
                 return
             self.awake = True
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._watch, name=f"{self._pool.name}-watch", daemon=True
-                )
-                self._thread.start()
         self._alarms.put(None)
 
     def stop(self) -> None:
@@ -59,6 +57,18 @@ class PoolWatcher:
         self._alarms.put(None)
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+
+    def _start(self) -> bool:
+        thread = threading.Thread(target=self._watch, name=f"{self._pool.name}-watch", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            # The work goes on without a look, and the next work tries again. Raised, this would end
+            # the thread that reads the messages.
+            _logger.warning("nobody looks after %s: %s", self._pool.name, error)
+            return False
+        self._thread = thread
+        return True
 
     def _watch(self) -> None:
         seen = quiet_looks = 0

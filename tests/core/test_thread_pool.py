@@ -242,3 +242,23 @@ def test_all_work_runs_once_under_many_submitters(pool: ThreadPool, source: Queu
     got = sorted(ran.get(timeout=DEADLINE_S) for _ in range(1600))
     expected = [1_000 * k + i for k in range(4) for i in range(200)]
     assert got == sorted(expected + [10_000 + i for i in expected])
+
+
+def test_work_is_done_though_the_watcher_cannot_be_started_and_later_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = threading.Thread.start
+
+    def refuse_watchers(thread: threading.Thread) -> None:
+        if thread.name.endswith("-watch"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    pool, done = ThreadPool("fastdist-test-pool", 4), [threading.Event(), threading.Event()]
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse_watchers)
+        assert pool.submit(done[0].set)
+        assert done[0].wait(DEADLINE_S) and not pool._watcher.awake
+    assert pool.submit(done[1].set)
+    assert done[1].wait(DEADLINE_S) and pool._watcher._thread is not None
+    assert pool.stop(DEADLINE_S) == []
