@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -29,15 +30,18 @@ class _Anomaly:
 
 
 anomaly = _Anomaly()
+# Held while the mode is switched, so that the ops are told once of each change.
+_switch_lock = threading.Lock()
 
 
 def set_anomaly_mode(enabled: bool, check_nan: bool = True) -> None:
     """Switch the mode. While it is on ops go the general way, where each Node is noted."""
-    if enabled is not anomaly.enabled:
-        change = 1 if enabled else -1
-        count_tracers(change)
-        count_special(change)
-    anomaly.enabled, anomaly.check_nan = enabled, check_nan
+    with _switch_lock:
+        if enabled is not anomaly.enabled:
+            change = 1 if enabled else -1
+            count_tracers(change)
+            count_special(change)
+        anomaly.enabled, anomaly.check_nan = enabled, check_nan
 
 
 def note_forward(node: Node) -> None:

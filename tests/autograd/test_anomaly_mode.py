@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import fastdist as fd
 from fastdist import Tensor
 from fastdist.autograd import Function, detect_anomaly, set_detect_anomaly
+from fastdist.graph import anomaly
 from fastdist.graph.modes import modes
 
 
@@ -112,3 +114,22 @@ def test_gradients_are_what_they_are_without() -> None:
         y[0].mul_(3.0)
         (y @ y).backward()
     assert x.grad.tolist() == [36.0, 32.0]
+
+
+def test_ops_are_told_once_though_two_threads_switch_the_mode(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count, other = anomaly.count_tracers, threading.Thread(target=set_detect_anomaly, args=[True])
+
+    def preempted(change: int) -> None:
+        count(change)
+        if other.ident is None:
+            other.start()
+            other.join(0.1)  # it waits until this switch is over
+
+    before = modes.special
+    monkeypatch.setattr(anomaly, "count_tracers", preempted)
+    set_detect_anomaly(True)
+    other.join(10.0)
+    set_detect_anomaly(False)
+    assert modes.special == before
