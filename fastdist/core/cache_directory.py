@@ -7,6 +7,7 @@ deleted at any time; where nothing can be written all works, only each process c
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import linecache
@@ -80,14 +81,22 @@ def load_generated(source: str, label: str) -> ModuleType:
 
 
 def _write_once(path: Path, source: str) -> None:
-    if path.exists():
-        return
-    # Written aside and renamed: another process sees all of the file or none.
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8"
-    ) as file:
-        file.write(source)
-    os.replace(file.name, path)
+    """Write the file unless it is there, or the directory went away or is full by now."""
+    with contextlib.suppress(OSError):
+        if path.exists():
+            return
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Written aside and renamed: another process sees all of the file or none.
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8"
+        ) as file:
+            try:
+                file.write(source)
+                file.flush()
+                os.replace(file.name, path)
+            except BaseException:
+                os.unlink(file.name)
+                raise
 
 
 def _run(name: str, path: Path, source: str) -> ModuleType:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
+import shutil
 import sys
 import threading
 from pathlib import Path
@@ -52,6 +54,37 @@ def test_generated_module_runs_and_shows_its_source(root: Path, writable: bool) 
         assert Path(str(loaded.__file__)).exists() is writable
     finally:
         del sys.modules[loaded.__name__]
+
+
+@pytest.mark.parametrize("kind", ["gone", "a file"])
+def test_directory_that_goes_away_while_the_process_runs_is_not_needed(
+    root: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(module, "cache_directory", cache_directory)
+    cache_directory.cache_clear()
+    assert module.cache_directory("generated") == root / "generated"
+    shutil.rmtree(root)
+    if kind == "a file":
+        root.touch()
+    try:
+        loaded = load_generated(f"def double(x):\n    return x + x  # {kind}\n", "test")
+        assert loaded.double(4) == 8
+        del sys.modules[loaded.__name__]
+    finally:
+        cache_directory.cache_clear()
+
+
+def test_disk_that_is_full_leaves_no_part_of_a_file(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(module.os, "replace", fail)
+    loaded = load_generated("def double(x):\n    return x + x  # full\n", "test")
+    assert loaded.double(4) == 8
+    del sys.modules[loaded.__name__]
+    assert list((root / "generated").iterdir()) == []
 
 
 def test_same_text_is_one_module_in_every_thread(root: Path) -> None:
