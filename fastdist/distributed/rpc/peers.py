@@ -33,8 +33,8 @@ class Peers:
         self._members = members
         self._me = members.me
         self._context = context
-        # Guards the three below it. Peers are looked up without it: entries only appear, or are
-        # replaced where another worker has taken the rank.
+        # Guards the three below it. Peers are looked up without it: entries appear, and go where
+        # another worker has taken the rank, or no lane could be made.
         self._lock = threading.Lock()
         self.by_id: dict[int, Peer] = {}
         self.is_open = False
@@ -74,7 +74,17 @@ class Peers:
             if peer is not None and peer.record.incarnation == record.incarnation:
                 return peer
             peer = self.by_id[worker_id] = self._make(record)
-        peer.open()
+        try:
+            peer.open()
+        except Exception as error:
+            # Nobody would read what it answers. The next who wants it meets it anew; who has found
+            # it meanwhile hears why not.
+            with self._lock:
+                if self.by_id.get(worker_id) is peer:
+                    del self.by_id[worker_id]
+            peer.pipe.break_off(error)
+            peer.pipe.close()
+            raise
         return peer
 
     def lost(self) -> list[str]:

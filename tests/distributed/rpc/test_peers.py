@@ -1,0 +1,48 @@
+"""How other workers are met."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fastdist.core.errors import FastdistError
+from fastdist.distributed.rpc.membership import Membership, Record
+from fastdist.distributed.rpc.peers import Peers
+from fastdist.distributed.store import HashStore
+
+ME, OTHER = (Record(f"w{rank}", rank, 2, 100, {"uv": "somewhere"}, {}, "none") for rank in range(2))
+
+
+class NoDescriptorLeft:
+    """A context that cannot make a lane; somebody has found the peer when it finds out."""
+
+    def __init__(self) -> None:
+        self.peers: Any = None
+        self.found: Any = None
+
+    def choose(self, *_: Any, **__: Any) -> str:
+        return "uv"
+
+    def connect(self, *_: Any, **__: Any) -> Any:
+        self.found = self.peers.by_id[OTHER.rank]
+        raise FastdistError("no descriptor is left for a socket")
+
+
+def test_a_worker_that_could_not_be_met_is_met_anew_by_the_next_who_wants_it() -> None:
+    context: Any = NoDescriptorLeft()
+    context.peers = peers = Peers(Membership(HashStore(), ME, [ME, OTHER]), context)
+    progress = SimpleNamespace(now=lambda: 0.0, post=lambda *_: None)
+    some: Any = SimpleNamespace(
+        progress=progress, answer_came=None, late_answer_came=None, lender_to=lambda _: None
+    )
+    peers.attend(some, some, some, some)
+    peers.is_open = True
+    for _ in range(2):
+        with pytest.raises(FastdistError, match="no descriptor is left"):
+            peers.peer(OTHER.rank)
+        # It would have taken calls whose answers nobody reads.
+        with pytest.raises(FastdistError, match="no descriptor is left"):
+            context.found.pipe.add_pending(1, None)
+    assert peers.by_id == {}
