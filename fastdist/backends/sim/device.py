@@ -85,8 +85,8 @@ class Storage:
 
     def __init__(self, device: SimDevice, block: Block) -> None:
         self.device = device
-        self.block = block
         self.other_streams: set[SimStream] = set()
+        self.block = block
 
     def __del__(self) -> None:
         # The constructor may have failed before there was a block.

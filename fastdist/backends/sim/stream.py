@@ -18,18 +18,29 @@ from fastdist.core.time_ranges import clock, time_ranges
 from .faults import Behaviour
 
 # Note [Laziness]
-# Work lies in `_tasks`; the thread takes one ticket from `_tickets` and then runs tasks up to the
-# next mark. Whoever wants work done appends a mark and then puts a ticket, so there is a mark for
-# every ticket. An eager stream does so after each task, a lazy one only when somebody waits for it.
+# Work lies in `_tasks`; the thread takes a ticket from `_tickets` and then runs tasks up to the
+# place of that ticket among them. Whoever wants work done appends a ticket to the tasks and then
+# hands it in; Ctrl-C in between leaves one that nobody hands in, which is passed over. An eager
+# stream does so after each task, a lazy one only when somebody waits for it.
 # A thread that ran until `_tasks` is empty would pick up tasks queued just after a synchronisation
 # and so hide, now and then, the very mistakes that laziness is to show.
 #
 # Memory is released by finalizers, which run anywhere, even inside append or put of the same
 # thread. deque.append and SimpleQueue.put may be entered so; a lock may not. Therefore queueing
 # takes no lock.
-_MARK: Final = None
-_RUN, _END = True, False
 _log: Final = logging.getLogger(__name__)
+
+
+class _Ticket:
+    """A place among the tasks up to which the thread is to run."""
+
+    __slots__ = ("is_passed",)
+
+    def __init__(self) -> None:
+        self.is_passed = False
+
+
+_END: Final = _Ticket()
 
 
 class SimEvent:
@@ -81,8 +92,8 @@ class SimStream:
         self._behaviour = behaviour
         self._currents = currents
         self._delays = behaviour.delays_of(self.name)
-        self._tasks: deque[tuple[Callable[..., None], tuple[Any, ...]] | None] = deque()
-        self._tickets: SimpleQueue[bool] = SimpleQueue()
+        self._tasks: deque[tuple[Callable[..., None], tuple[Any, ...]] | _Ticket] = deque()
+        self._tickets: SimpleQueue[_Ticket] = SimpleQueue()
         self._thread: threading.Thread | None = None
         # Guards the birth of the thread against its end; nothing else is taken while it is held.
         self._thread_lock = threading.Lock()
@@ -189,8 +200,9 @@ class SimStream:
             self._put_ticket()
 
     def _put_ticket(self) -> None:
-        self._tasks.append(_MARK)
-        self._tickets.put(_RUN)
+        ticket = _Ticket()
+        self._tasks.append(ticket)
+        self._tickets.put(ticket)
 
     def _start(self) -> None:
         with self._thread_lock:
@@ -202,9 +214,16 @@ class SimStream:
     def _work(self) -> None:
         # Kernels of the CPU answer inf and NaN where NumPy would warn, as those of a GPU do.
         with np.errstate(all="ignore"):
-            while self._tickets.get() is _RUN:
+            while (ticket := self._tickets.get()) is not _END:
                 self._working = True
-                while not self.is_stopped and (task := self._tasks.popleft()) is not _MARK:
+                while not (ticket.is_passed or self.is_stopped):
+                    try:
+                        task = self._tasks.popleft()
+                    except IndexError:
+                        break  # stop() has come in between, and another thread dropped the rest
+                    if isinstance(task, _Ticket):
+                        task.is_passed = True
+                        continue
                     run, arguments = task
                     run(*arguments)
                 self._working = False
@@ -265,7 +284,7 @@ class SimStream:
                 task = self._tasks.popleft()
             except IndexError:
                 return
-            if task is not _MARK and task[0] == self._reach:
+            if not isinstance(task, _Ticket) and task[0] == self._reach:
                 task[1][0]._pass(DeviceError(f"{self.name} was stopped with work queued"))
 
     def _require_running(self) -> None:

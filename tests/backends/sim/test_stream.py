@@ -10,6 +10,7 @@ import pytest
 from fastdist.backends.sim import SimBackend
 from fastdist.core.errors import DeviceError, KernelError
 from fastdist.core.time_ranges import Recording
+from tests.interrupts import each_ctrl_c
 
 WAIT_S = 30.0
 
@@ -215,3 +216,16 @@ def test_kernels_are_handed_in_as_time_ranges_of_their_stream(sim: SimBackend) -
     assert names == [
         (name, "kernel", "fastdist-sim-0-stream-0") for name in ("copy_from_host", "copy_to_host")
     ]
+
+
+def test_ctrl_c_while_work_is_queued_stops_no_later_work(sim: SimBackend) -> None:
+    ran: list[int] = []
+    stream = sim.current_stream(0)
+    stream.launch("first", ran.append, -1)
+    for _ in range(3):  # what is struck once is made up for by the flush
+        for place in each_ctrl_c(lambda: lambda: stream.launch("struck", ran.append, 0)):
+            stream.launch("next", ran.append, place)
+            event = stream.record_event()
+            stream.flush()
+            assert event._passed.wait(WAIT_S), f"place {place}"
+            assert ran[-1] == place
