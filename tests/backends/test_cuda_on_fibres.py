@@ -133,6 +133,21 @@ def test_a_failing_host_function_is_told_and_the_next_one_runs(
     assert called.wait(30) and [str(error) for error in told] == ["on purpose"]
 
 
+def test_host_functions_are_called_though_their_thread_could_not_start_before(
+    backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    stream, called = backend.stream(0), threading.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        with pytest.raises(RuntimeError, match="can't start"):
+            stream.launch_host_function(called.set)
+    stream.launch_host_function(called.set)
+    assert called.wait(10)
+
+
 def test_without_a_driver_the_reason_is_told(
     backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

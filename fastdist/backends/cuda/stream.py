@@ -93,14 +93,13 @@ class CudaStream:
         # interpreter lock, which a caller of the driver may hold, can stop both for ever.
         with self._host_calls_lock:
             if self._host_calls is None:
-                self._host_calls = SimpleQueue()
-                self._thread = threading.Thread(
-                    target=_call_host_functions,
-                    args=(self._host_calls,),
-                    name=self.name,
-                    daemon=True,
+                calls: SimpleQueue[tuple[CudaEvent, Callable[[], object]] | None] = SimpleQueue()
+                thread = threading.Thread(
+                    target=_call_host_functions, args=(calls,), name=self.name, daemon=True
                 )
-                self._thread.start()
+                # First: if there can be no more threads, no later call may rely on this one.
+                thread.start()
+                self._host_calls, self._thread = calls, thread
             self._host_calls.put((self.record_event(), function))
 
     def stop(self) -> None:
