@@ -44,6 +44,7 @@ _logger = logging.getLogger(__name__)
 BEAT_S = 5.0
 # How often a silent peer is looked at: often enough to notice when this process is who stood still.
 _LOOK_S = 0.5
+_LEAST_S = 0.001
 _MOST_AT_ONCE = 256
 
 _EVENT_OF = {
@@ -291,7 +292,8 @@ class Peer:
     def _look_at(self, when: float) -> None:
         if not self._will_look:
             self._will_look = True
-            wait_s = min(when - self._progress.now(), _LOOK_S)
+            # Two clocks round differently: what is left of the time may be nothing to the other.
+            wait_s = max(_LEAST_S, min(when - self._progress.now(), _LOOK_S))
             self._progress.call_at(time.monotonic() + wait_s, self._look_again)
 
     def _recover(self) -> None:
