@@ -32,6 +32,7 @@ from .core import blas as _blas
 _blas.choose_core()
 
 from .core.device import Device as device
+from .core.dtypes import DType as dtype
 from .core.dtypes import bool_ as bool
 from .core.dtypes import float16, float32, float64, int8, int16, int32, int64, uint8
 from .core.generator import Generator, default_generator, initial_seed, manual_seed, seed
@@ -72,6 +73,7 @@ __all__ = [
     "default_generator",
     "device",
     "double",
+    "dtype",
     "e",
     "enable_grad",
     "finfo",

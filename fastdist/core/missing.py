@@ -8,6 +8,12 @@ from types import ModuleType
 
 # So many names can be read; where there are more, it is of more use to know where they are listed.
 _LISTED = 60
+# What does the work of a name that is missing: not found by its spelling.
+_INSTEAD = {
+    "fastdist.save": "pickle.dump(model.state_dict(), file) keeps the same",
+    "fastdist.load": "pickle.load(file) reads what pickle.dump kept; only of files that you trust",
+    "fastdist.multiprocessing": "`fastdist run` or Python's own multiprocessing starts workers",
+}
 
 
 def missing(module: str, name: str) -> AttributeError:
@@ -17,7 +23,10 @@ def missing(module: str, name: str) -> AttributeError:
     """
     found = sys.modules[module]
     text = f"module {module!r} has no attribute {name!r}"
-    if not name.startswith("__"):
+    instead = _INSTEAD.get(f"{module}.{name}")
+    if instead is not None:
+        text += f"; {instead}"
+    elif not name.startswith("__"):
         names = _offered(found)
         listed = ", ".join(names) if len(names) <= _LISTED else f"what dir({module}) lists"
         text += f"; it has: {listed}. CONTRIBUTING.md tells how to add one"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import pickle
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +37,22 @@ def test_names_are_those_of_the_module_and_python_adds_the_nearest() -> None:
         _ = fastdist.softmx
     # From these Python finds what it then asks for: "Did you mean: 'softmax'?"
     assert caught.value.name == "softmx" and caught.value.obj is fastdist
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"), [("save", r"pickle\.dump"), ("load", "trust"), ("multiprocessing", "run")]
+)
+def test_a_name_whose_work_another_does_is_told_so(name: str, instead: str) -> None:
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'; .*{instead}"):
+        getattr(fastdist, name)
+
+
+def test_what_a_missing_save_points_to_keeps_a_model(tmp_path: Path) -> None:
+    model = fastdist.nn.Linear(2, 3)
+    (tmp_path / "model").write_bytes(pickle.dumps(model.state_dict()))
+    other = fastdist.nn.Linear(2, 3)
+    other.load_state_dict(pickle.loads((tmp_path / "model").read_bytes()))
+    assert (other.weight == model.weight).all() and (other.bias == model.bias).all()
 
 
 def test_modules_with_explanations_still_refuse_wrong_imports() -> None:
