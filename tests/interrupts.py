@@ -1,4 +1,4 @@
-"""Ctrl-C at the places where Python lets one in, one after the other."""
+"""Ctrl-C, or another signal, at the places where Python lets one in, one after the other."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ from typing import Any
 _LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD")
 
 
-class CtrlC:
-    """Calls a function and raises KeyboardInterrupt in it, at the place of a number.
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+class Signal:
+    """Calls a function and lets a signal's handler come in, at the place of a number.
 
     Note    a call of one Python function by another, which no look follows, does not count
     """
 
-    def __init__(self) -> None:
+    def __init__(self, handler: Callable[[], object]) -> None:
         self.struck = False
+        self._handler = handler
         self._left = 0
         # By frame: whether the instruction before was one of those.
         self._looks: dict[FrameType, bool] = {}
@@ -51,16 +56,20 @@ class CtrlC:
                 self._left -= 1
                 if self._left < 0:
                     self.struck = True
-                    raise KeyboardInterrupt
+                    self._handler()
         return self._trace
 
 
-def each_ctrl_c(prepare: Callable[[], Callable[[], object]]) -> Iterator[int]:
+def each_ctrl_c(
+    prepare: Callable[[], Callable[[], object]], handler: Callable[[], object] = _interrupt
+) -> Iterator[int]:
     """Strike what prepare returns, made anew each time, at one place after the other; yield after
     each.
+
+    Note    handler is that of another signal, if given
     """
     assert threading.current_thread() is threading.main_thread()
     number = 0
-    while CtrlC().during(prepare(), number):
+    while Signal(handler).during(prepare(), number):
         yield number
         number += 1

@@ -46,12 +46,13 @@ class Future(Generic[T]):
     def __init__(
         self, *, devices: Iterable[object] | None = None, executor: Executor | None = None
     ) -> None:
-        # Guards the four slots below it. Nothing is called while it is held.
+        # Guards the four slots below it. Nothing is called while it is held, not even append: the
+        # handler of a signal could come in there, and complete this Future.
         self._lock = threading.Lock()
         self._state = _PENDING
         self._outcome: Any = None
         self._callbacks: list[Callable[[Future[T]], object]] | None = None
-        self._waiters: list[threading.Lock] | None = None
+        self._waiters: dict[threading.Lock, None] | None = None
         self._executor = executor
 
     def done(self) -> bool:
@@ -188,22 +189,22 @@ class Future(Generic[T]):
             if self._state != _PENDING:
                 return True
             if self._waiters is None:
-                self._waiters = []
-            self._waiters.append(waiter)
+                self._waiters = {}
+            self._waiters[waiter] = None
         hand_on_lead()
         try:
             return waiter.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
         finally:
             with self._lock:
                 if self._waiters is not None:
-                    self._waiters.remove(waiter)
+                    del self._waiters[waiter]
 
     def _add(self, callback: Callable[[Future[T]], object]) -> None:
         with self._lock:
             if self._state == _PENDING:
                 if self._callbacks is None:
                     self._callbacks = []
-                self._callbacks.append(callback)
+                self._callbacks += [callback]
                 return
         _call(callback, self)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import pickle
@@ -262,3 +263,21 @@ def test_ctrl_c_in_whoever_completes_a_future_is_kept_from_those_who_wait() -> N
         assert len(woken) == len(threads), f"place {place}"
         assert child.done(), f"place {place}"
     threads[-1].join(10.0)
+
+
+def test_a_handler_of_a_signal_may_complete_the_future_that_its_thread_waits_for() -> None:
+    futures: list[Future[int]] = []
+
+    def prepare() -> Callable[[], object]:
+        future: Future[int] = Future()
+        futures.append(future)
+
+        def use() -> None:
+            future.add_done_callback(lambda _: None)
+            with contextlib.suppress(TimeoutError):
+                future.wait(0)
+
+        return use
+
+    for place in each_ctrl_c(prepare, lambda: futures[-1].try_complete(3)):
+        assert futures[-1].wait(0) == 3, f"place {place}"
