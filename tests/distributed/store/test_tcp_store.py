@@ -27,6 +27,8 @@ from fastdist.distributed.sockets import security as security_module
 from fastdist.distributed.sockets.published_secret import publish_secret
 from fastdist.distributed.store import TCPStore, host_store, tcp_store
 from fastdist.distributed.store.access import client_security
+from fastdist.distributed.store.connection import Connection
+from fastdist.distributed.store.state import Op
 from tests.distributed.store.conftest import assert_serves
 from tests.distributed.way import Way
 
@@ -250,12 +252,27 @@ def test_the_constructor_names_how_many_workers_are_missing() -> None:
         TCPStore("127.0.0.1", 0, 3, is_master=True, timeout=0.1)
 
 
-def test_who_waits_hears_at_once_that_the_store_is_gone() -> None:
+@pytest.fixture
+def has_asked(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Be told when somebody has asked for a key: before, no connection need be there to be lost."""
+    asked, send = threading.Event(), Connection.send
+
+    def send_and_tell(self: Connection, op: Op, arguments: list[bytes], timeout_s: float) -> int:
+        request_id = send(self, op, arguments, timeout_s)
+        if op is Op.GET:
+            asked.set()
+        return request_id
+
+    monkeypatch.setattr(Connection, "send", send_and_tell)
+    return asked
+
+
+def test_who_waits_hears_at_once_that_the_store_is_gone(has_asked: threading.Event) -> None:
     host, _ = host_store()
     client = TCPStore("127.0.0.1", host.port, timeout=30)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.get, "never")
-        client.set("asked", "yes")
+        assert has_asked.wait(10)
         host.close()
         with pytest.raises(StoreError, match="lost: its host ended"):
             waiting.result(5)
@@ -286,12 +303,12 @@ def port_of(host: subprocess.Popen[str]) -> int:
 
 
 def test_a_killed_host_fails_who_waits_within_a_second(
-    host: subprocess.Popen[str],
+    host: subprocess.Popen[str], has_asked: threading.Event
 ) -> None:
     port = port_of(host)
     with TCPStore("127.0.0.1", port, timeout=30) as client, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.get, "never")
-        client.set("asked", "yes")
+        assert has_asked.wait(10)
         killed = time.monotonic()
         host.kill()
         with pytest.raises(StoreError, match=f":{port} is lost"):
@@ -301,11 +318,13 @@ def test_a_killed_host_fails_who_waits_within_a_second(
 
 
 @pytest.mark.slow
-def test_a_frozen_host_fails_who_waits_within_four_seconds(host: subprocess.Popen[str]) -> None:
+def test_a_frozen_host_fails_who_waits_within_four_seconds(
+    host: subprocess.Popen[str], has_asked: threading.Event
+) -> None:
     port = port_of(host)
     with TCPStore("127.0.0.1", port, timeout=30) as client, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.get, "never")
-        client.set("asked", "yes")
+        assert has_asked.wait(10)
         host.send_signal(signal.SIGSTOP)
         frozen = time.monotonic()
         with pytest.raises(StoreError, match="froze"):
