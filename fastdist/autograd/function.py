@@ -163,7 +163,7 @@ def _require_dirty_returned(ctx: FunctionNode, outputs: tuple[Any, ...]) -> None
 def _carry_tangents(
     cls: type[Function], ctx: FunctionNode, args: Sequence[Any], outputs: list[Any], levels: Any
 ) -> None:
-    given = [(level, [tangent_of(a, level) for a in args]) for level in levels]
+    given = [(level, [ctx.tangent_seen(a, tangent_of(a, level)) for a in args]) for level in levels]
     for level, tangents in given:
         with only_below(level), ctx.giving_tangents():
             found = cls.jvp(ctx, *tangents)

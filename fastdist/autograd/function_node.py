@@ -78,10 +78,17 @@ class FunctionNode(Node):
         self.non_differentiable = {id(tensor) for tensor in tensors}
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Choose whether backward sees zeros (True, as at first) or None for undefined "
-        "gradients.
+        """Choose what backward and jvp see for an undefined gradient or tangent: zeros (True, as
+        at first) or None.
         """
         self._materialize = value
+
+    def tangent_seen(self, input: Any, tangent: Tensor | None) -> Tensor | None:
+        """Return what jvp sees for an input: zeros for a tensor that could have a tangent."""
+        if tangent is not None or not self._materialize or not isinstance(input, Tensor):
+            return tangent
+        layout = input.layout
+        return _zeros_of(layout) if layout.dtype.is_floating_point else None
 
     def keep(self, results: Sequence[Any], returned: Sequence[Any]) -> None:
         """Save for backward what forward asked for, outputs without a cycle."""
@@ -167,7 +174,7 @@ class FunctionNode(Node):
         if self._materialize:
             for i, layout in enumerate(self._output_layouts()):
                 if grads[i] is None and layout is not None:
-                    grads[i] = zeros(layout.shape, dtype=layout.dtype, device=layout.device)
+                    grads[i] = _zeros_of(layout)
         found = self.function.backward(self, *grads)
         if not keep:
             self.release()
@@ -253,6 +260,10 @@ class _HookedOutput(_SavedOutput):
         alias = super().unpack(node)
         alias.array = self.packed.array
         return alias
+
+
+def _zeros_of(layout: Layout) -> Tensor:
+    return zeros(layout.shape, dtype=layout.dtype, device=layout.device)
 
 
 def _expandable(target: tuple[int, ...], shape: tuple[int, ...]) -> bool:

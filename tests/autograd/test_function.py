@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from typing import Any
+from typing import Any, ClassVar
 from weakref import ref
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 
 import fastdist as fd
 from fastdist import Tensor
-from fastdist.autograd import Function, backward, grad, gradgradcheck
+from fastdist.autograd import Function, backward, grad, gradcheck, gradgradcheck
 from fastdist.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from fastdist.autograd.function import once_differentiable
 from fastdist.ops.basic_index import basic_index
@@ -301,7 +301,7 @@ class Scaled(Function):
         return None, g * x
 
     @staticmethod
-    def jvp(ctx: Any, x_t: Tensor, y_t: Tensor | None) -> Tensor:
+    def jvp(ctx: Any, x_t: Tensor, y_t: Tensor) -> Tensor:
         (y,) = ctx.saved_tensors
         return x_t * y
 
@@ -313,3 +313,53 @@ def test_jvp_sees_what_was_saved_for_it_and_backward_what_was_saved_for_that() -
         assert unpack_dual(out).tangent.tolist() == [3.0, 4.0]
         out.sum().backward()
     assert y.grad.tolist() == [1.0, 2.0]
+
+
+class Weighed(Function):
+    """x * w * k, whose jvp tells which tangents it saw."""
+
+    seen: ClassVar[list[Any]] = []
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor, k: int, materialize: bool = True) -> Tensor:
+        ctx.set_materialize_grads(materialize)
+        ctx.save_for_backward(x, w)
+        ctx.k = k
+        return x * w * k
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None]:
+        x, w = ctx.saved_tensors
+        return g * w * ctx.k, g * x * ctx.k, None
+
+    @staticmethod
+    def jvp(ctx: Any, x_t: Tensor, w_t: Tensor | None, *others: Any) -> Tensor:
+        Weighed.seen = [w_t, *others]
+        x, w = ctx.saved_tensors
+        tangent = x_t * w * ctx.k
+        return tangent if w_t is None else tangent + x * w_t * ctx.k
+
+
+def test_gradcheck_passes_a_right_jvp_of_two_inputs() -> None:
+    x, w = (fd.tensor(n, dtype=fd.float64, requires_grad=True) for n in ([1.0, 2.0], [3.0, -1.0]))
+    assert gradcheck(lambda x, w: Weighed.apply(x, w, 3), (x, w), check_forward_ad=True)
+
+
+def test_jvp_sees_zeros_for_a_floating_tensor_without_tangent_and_none_for_a_number() -> None:
+    with dual_level():
+        Weighed.apply(make_dual(fd.ones(2), fd.ones(2)), fd.ones(1), 3)
+    w_t, *others = Weighed.seen
+    assert (w_t.tolist(), w_t.dtype, others) == ([0.0], fd.float32, [None])
+
+
+def test_jvp_sees_none_for_a_tensor_of_integers() -> None:
+    with dual_level():
+        out = Weighed.apply(make_dual(fd.ones(2), fd.ones(2)), fd.tensor([1, 2]), 3)
+        assert unpack_dual(out).tangent.tolist() == [3.0, 6.0]
+    assert Weighed.seen == [None, None]
+
+
+def test_jvp_sees_none_for_a_missing_tangent_if_grads_are_not_materialized() -> None:
+    with dual_level():
+        Weighed.apply(make_dual(fd.ones(2), fd.ones(2)), fd.ones(2), 3, False)
+    assert Weighed.seen == [None, None, None]
