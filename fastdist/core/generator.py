@@ -27,7 +27,8 @@ class Generator:
 
     def __init__(self, device: str | Device = CPU) -> None:
         self.device = Device(device)
-        # Guards the two below.
+        # Guards the two below. Nothing is called while it is held: the handler of a signal, which
+        # may draw, or save the state, would come in there.
         self._stream_lock = threading.Lock()
         self._seed = DEFAULT_SEED
         self._offset = 0
@@ -61,8 +62,8 @@ class Generator:
         Dtype   uint8
         """
         with self._stream_lock:
-            state = np.array([self._seed, self._offset], "<u8")
-        return state.view(np.uint8)
+            state = [self._seed, self._offset]
+        return np.array(state, "<u8").view(np.uint8)
 
     def set_state(self, state: np.ndarray) -> None:
         """Go on from where another stream stood.

@@ -11,6 +11,7 @@ import pytest
 from fastdist.core import generator
 from fastdist.core.device import CPU, Device
 from fastdist.core.generator import Generator, default_generator_of, manual_seed
+from tests.interrupts import each_ctrl_c
 
 F4, F8 = np.dtype("float32"), np.dtype("float64")
 
@@ -137,3 +138,9 @@ def test_nothing_is_drawn_twice_while_a_seed_is_set(monkeypatch: pytest.MonkeyPa
         monkeypatch.undo()
         manual_seed(before)
     assert len(drawn) == len(set(drawn))
+
+
+def test_a_handler_of_a_signal_may_save_the_state_that_its_thread_saves() -> None:
+    drawn = Generator().manual_seed(3)
+    for _ in each_ctrl_c(lambda: lambda: (drawn.get_state(), drawn.reserve(1)), drawn.get_state):
+        assert drawn.initial_seed() == 3
