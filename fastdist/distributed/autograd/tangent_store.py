@@ -94,7 +94,10 @@ class TangentStore:
         own = get_instance().worker_id
         for position, global_id in enumerate(chain):
             with self._lock:
-                if global_id in self._ended or global_id >> AUTO_INCREMENT_BITS == own:
+                owner = global_id >> AUTO_INCREMENT_BITS
+                # Whether the owner is lost is asked under the lock, too: who is lost later has its
+                # levels ended later.
+                if global_id in self._ended or owner == own or _is_lost(owner):
                     continue
                 self._outer.setdefault(global_id, chain[:position])
                 # Under the lock, so that an end that is heard now finds the mirror.
@@ -223,6 +226,10 @@ def _unpack(envelope: Envelope) -> None:
             # Over since it was found, it has no tangents, as if it had been over before.
             if ForwardADLevel.try_get_by_global_id(global_id) is level:
                 raise
+
+
+def _is_lost(worker_id: int) -> bool:
+    return is_current_agent_set() and get_current_agent().is_dead(worker_id)
 
 
 def _ask_to_end(worker_id: int, global_id: int) -> None:

@@ -263,6 +263,16 @@ def test_a_level_that_is_over_does_not_come_back(store: TangentStore) -> None:
     assert store.number_of_mirrors() == 0
 
 
+def test_a_level_of_a_lost_worker_gets_no_mirror(
+    store: TangentStore, agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A message of it that waited for a thread is read after its levels were ended here.
+    monkeypatch.setattr(agent, "is_dead", lambda worker_id: worker_id == THEIRS >> 48)
+    store.end_levels_of(THEIRS >> 48)
+    store.register((THEIRS,))
+    assert store.number_of_mirrors() == 0
+
+
 def test_a_level_of_our_own_that_is_over_gets_no_mirror(store: TangentStore) -> None:
     store.register((3 << 48 | 9,))
     assert store.number_of_mirrors() == 0
