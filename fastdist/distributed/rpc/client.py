@@ -212,8 +212,9 @@ class Client:
             return  # of an earlier connection
         for call_id in never_came:
             call = peer.pipe.pending(call_id)
-            if isinstance(call, Call) and call.can_go_again():
-                peer.pipe.notify(list(call.frames))
+            frames = call.frames_again() if isinstance(call, Call) else ()
+            if frames:
+                peer.pipe.notify(list(frames))
             elif call is not None and peer.pipe.take_pending(call_id) is not None:
                 call.fail(lost_error(call, may_have_run=False))  # type: ignore[arg-type]
         for call_id in gone:

@@ -39,9 +39,10 @@ def receive_answer(call: Call, own: OwnLane, deadline: float | None) -> tuple[Me
                 return answer, bytes_of(answer, frames)
             serial, never_came, gone = read_findings(answer)
             if serial == own.serial and call.message_id in never_came:
-                if not call.can_go_again():
+                again = call.frames_again()
+                if not again:
                     raise lost_error(call, may_have_run=False)
-                own.lane.send(call.frames, deadline)
+                own.lane.send(again, deadline)
             elif serial == own.serial and call.message_id in gone:
                 raise lost_error(call, may_have_run=True)
         else:

@@ -126,13 +126,14 @@ class Call:
         if self.peer.lender is not None:
             self.peer.lender.end(self.message_id)
 
-    def can_go_again(self) -> bool:
-        """Return whether a request that never came is still here to be sent."""
-        if not self.frames:
-            return False
-        return not self.lent_bytes or (
-            self.peer.lender is not None and self.peer.lender.renew(self.message_id)
-        )
+    def frames_again(self) -> Sequence[Buffer]:
+        """Return the frames of a request that never came; none if it is not here any more."""
+        # Read once: the thread that has sent them lets go of them at any moment.
+        frames = self.frames
+        if not frames or not self.lent_bytes:
+            return frames
+        lender = self.peer.lender
+        return frames if lender is not None and lender.renew(self.message_id) else ()
 
     def was_not_sent(self) -> None:
         """Undo what packing the request did."""

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fastdist.core.errors import RpcError, RpcTimeoutError
 from fastdist.core.future import Future
+from fastdist.distributed.pipe.message import decode
 from fastdist.distributed.pipe.pipe import Pipe
+from fastdist.distributed.rpc.client import Client
+from fastdist.distributed.rpc.inquiry import tell
 from fastdist.distributed.rpc.outgoing import Call, whole_ms
+from fastdist.distributed.rpc.received_calls import Findings
 
 End = Callable[[Pipe], bool]
 
@@ -100,3 +105,22 @@ def test_a_truth_is_no_timeout_though_one_second_was() -> None:
     assert whole_ms(1.0) == 1000
     with pytest.raises(TypeError, match="timeout"):
         whole_ms(True)
+
+
+def test_a_request_that_goes_again_is_whole_though_its_sender_lets_go_of_it(pipe: Pipe) -> None:
+    call: Any = call_under_way(pipe, [])
+    call.message_id, call.frames, call.lent_bytes = 5, (b"head", b"tensor"), 1
+
+    def renew(message_id: int) -> bool:
+        # Between the moment in which the request is found to be there and the next.
+        call.frames = ()
+        return True
+
+    call.peer = SimpleNamespace(lender=SimpleNamespace(renew=renew))
+    sent: list[Any] = []
+    peer: Any = SimpleNamespace(
+        serial=1, pipe=SimpleNamespace(pending=pipe.pending, notify=sent.append)
+    )
+    findings = decode(tell(1, Findings([], [5], [])))
+    Client._look_at_findings(object.__new__(Client), peer, findings)
+    assert sent == [[b"head", b"tensor"]]
