@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from ..core.errors import ShapeError
@@ -92,6 +93,19 @@ def _compared(name: str, input: Any, target: Any, *numbers: Any) -> Any:
     return OPS[name].public(input, target, *numbers)
 
 
+def _warn_of_other_size(input: Any, target: Any) -> None:
+    """Warn the caller of the loss that calls this, if target is to be broadcast."""
+    if not isinstance(input, Tensor) or not isinstance(target, Tensor):
+        return
+    if input.layout.shape != target.layout.shape:
+        warnings.warn(
+            f"Using a target size ({target.shape}) that is different to the input size "
+            f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
+            "Please ensure they have the same size.",
+            stacklevel=4,
+        )
+
+
 @composite(function=False, method=False, functional=True)
 def mse_loss(
     input: Tensor,
@@ -103,6 +117,7 @@ def mse_loss(
 ) -> Tensor:
     """Return the squared differences of input and target, or their mean or sum."""
     reduction = reduction_of(size_average, reduce, reduction)
+    _warn_of_other_size(input, target)
     losses = _compared("squared_difference", input, target)
     return reduced(losses if weight is None else losses * weight, reduction)
 
@@ -117,6 +132,7 @@ def l1_loss(
 ) -> Tensor:
     """Return the absolute differences of input and target, or their mean or sum."""
     reduction = reduction_of(size_average, reduce, reduction)
+    _warn_of_other_size(input, target)
     return reduced(_compared("absolute_difference", input, target), reduction)
 
 
@@ -131,10 +147,11 @@ def smooth_l1_loss(
 ) -> Tensor:
     """Return l1_loss with a parabola within beta of 0."""
     reduction = reduction_of(size_average, reduce, reduction)
+    _warn_of_other_size(input, target)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:
-        return l1_loss(input, target, reduction=reduction)
+        return reduced(_compared("absolute_difference", input, target), reduction)
     return reduced(_compared("smooth_difference", input, target, beta), reduction)
 
 
@@ -143,6 +160,7 @@ def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
     """Return a parabola within delta of 0 and a line beyond, of input - target."""
+    _warn_of_other_size(input, target)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     return reduced(_compared("huber_difference", input, target, delta), reduction)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import fastdist
 from fastdist import nn
+from fastdist.nn import functional as F
 
 
 def test_linear_is_x_times_the_transposed_weight_plus_bias() -> None:
@@ -179,3 +181,27 @@ def test_the_mean_of_no_samples_is_nan_and_that_of_a_lone_number_the_number() ->
     expected = 0.5 * math.log(0.5) - 0.25
     found = functional.kl_div(lone, lone, reduction="batchmean")
     assert math.isclose(found.item(), expected, rel_tol=1e-6)
+
+
+LOSSES = [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss]
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, lambda x, y: F.smooth_l1_loss(x, y, beta=0.0)])
+def test_a_loss_warns_its_caller_once_of_a_target_that_it_broadcasts(
+    loss: Callable[..., fastdist.Tensor],
+) -> None:
+    text = (
+        r"^Using a target size \(fastdist.Size\(\[3\]\)\) that is different to the input size "
+        r"\(fastdist.Size\(\[3, 1\]\)\). This will likely lead to incorrect results due to "
+        r"broadcasting. Please ensure they have the same size.$"
+    )
+    with pytest.warns(UserWarning, match=text) as told:
+        loss(fastdist.ones(3, 1), fastdist.zeros(3))
+    assert [warning.filename for warning in told] == [__file__]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_loss_takes_a_number_as_target_without_a_warning(
+    loss: Callable[..., fastdist.Tensor],
+) -> None:
+    assert loss(fastdist.ones(2), 1.0).item() == 0.0

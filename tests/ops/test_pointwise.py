@@ -21,6 +21,8 @@ from fastdist.namespace.load import FUNCTIONAL_NAMES
 from tests.ops.differences import check_first_order, check_second_order, generator
 from tests.ops.pointwise_rows import CONDITION_ROWS, INTEGER_ROWS, ROWS, Row
 
+# The table broadcasts on purpose, and the losses warn of it.
+pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
 TORCH = json.loads((Path(__file__).parent / "torch_results.json").read_text())
 DTYPES = {dtype.name: dtype for dtype in dtypes.ALL}
 NUMBERS: dict[str, Any] = {"bool": True, "int": 1, "float": 1.5}

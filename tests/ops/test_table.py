@@ -15,6 +15,8 @@ from tests.ops import movement_cases, product_cases, reduction_cases, shorthand_
 from tests.ops.cases import Case, as_tensors, is_number_array
 from tests.ops.differences import check_first_order, check_second_order, generator
 
+# The table broadcasts on purpose, and the losses warn of it.
+pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
 MODULES = (reduction_cases, movement_cases, product_cases, shorthand_cases)
 CASES: dict[str, list[Case]] = {
     name: cases for module in MODULES for name, cases in module.CASES.items()

@@ -23,6 +23,9 @@ from tests.ops.edge_cases import (
 )
 from tests.ops.test_table import ALL, CASES, DIFFERENTIABLE, differentiated
 
+# The table broadcasts on purpose, and the losses warn of it.
+pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
+
 
 def resized(one: Case, sizes: dict[int, int] | None) -> Case:
     """Return the case with other sizes, or without axes."""
