@@ -10,6 +10,7 @@ import numpy as np
 from ..core.errors import ShapeError
 from ..core.generator import Generator, default_generator_of
 from ..graph.modes import no_grad
+from ..ops.random import require_std
 from ..tensor.tensor import Tensor
 
 # How much each nonlinearity shrinks a normal number, to be made up for by larger weights.
@@ -58,6 +59,7 @@ def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
     """Fill with normal numbers."""
+    require_std(std)
     return _fill(tensor, _generator(tensor, generator).normal, std, mean)
 
 

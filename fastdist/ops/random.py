@@ -171,6 +171,7 @@ def normal(
     device: Any = None,
 ) -> Tensor:
     """Return numbers of mean and std: two numbers and a size, or tensors that broadcast."""
+    require_std(std)
     if size is not None:
         drawn = randn(size, generator=generator, dtype=dtype, device=device)
         return drawn * std + mean  # type: ignore[no-any-return]
@@ -178,6 +179,15 @@ def normal(
     layout = (mean if isinstance(mean, Tensor) else std).layout
     drawn = randn(shape, generator=generator, dtype=layout.dtype, device=layout.device)
     return drawn * std + mean  # type: ignore[no-any-return]
+
+
+def require_std(std: Any) -> None:
+    """Raise for a standard deviation, or one of a tensor of them, that is negative or NaN."""
+    if isinstance(std, Tensor):
+        if not np.all(std.detach().to_numpy() >= 0):
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+    elif not std >= 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
 
 
 @composite()
@@ -218,8 +228,7 @@ def normal_(
     self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
     """Fill this tensor with numbers of mean and std."""
-    if std < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    require_std(std)
     layout = self.layout
     drawn = _drawn("randn", _generator(generator, layout.device), layout.shape, layout.dtype)
     return _draw_into(self, drawn * drawn.dtype.type(std) + drawn.dtype.type(mean))

@@ -118,10 +118,19 @@ def test_dropout_scales_what_it_keeps_and_its_gradient() -> None:
     assert F.dropout(x, 0.25, training=False) is x
 
 
+NEGATIVE = "normal expects std >= 0.0, but found std "
+NEGATIVES = "normal expects all elements of std >= 0.0"
 WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: F.dropout(fd.ones(2), 1.5), ValueError, "dropout probability has to be between"),
     (lambda: fd.randint(3, 3, (2,)), RuntimeError, "random_ expects 'from' to be less than 'to'"),
     (lambda: fd.zeros(2).normal_(0, -1), RuntimeError, "normal expects std >= 0.0"),
+    (lambda: fd.zeros(2).normal_(0, -1.0), RuntimeError, NEGATIVE + "-1"),
+    (lambda: fd.zeros(0).normal_(0, float("nan")), RuntimeError, NEGATIVE + "nan"),
+    (lambda: fd.normal(0.0, -1.0, (2,)), RuntimeError, NEGATIVE + "-1"),
+    (lambda: fd.normal(fd.zeros(2), -1.5), RuntimeError, NEGATIVE + "-1.5"),
+    (lambda: fd.normal(0.0, fd.tensor([1.0, -1.0])), RuntimeError, NEGATIVES),
+    (lambda: fd.normal(fd.zeros(2), fd.tensor([1.0, float("nan")])), RuntimeError, NEGATIVES),
+    (lambda: fd.nn.init.normal_(fd.zeros(2), 0.0, -2.0), RuntimeError, NEGATIVE + "-2"),
     (lambda: fd.zeros(2).uniform_(2, 1), RuntimeError, "uniform_ expects to return a [from, to)"),
     (lambda: fd.rand(2, dtype=fd.int64), RuntimeError, '"rand" not implemented for int64'),
     (lambda: fd.bernoulli(fd.tensor([1.5])), RuntimeError, "bernoulli expects p to be in [0, 1]"),
