@@ -6,13 +6,15 @@ choice would be `__pycache__` beside the source, that is site-packages.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+import io
 import pickle
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numba
 import numba.core.caching
@@ -31,6 +33,8 @@ _INLINED: Final = tuple(
     f"{name}.py"
     for name in ("machine", "vector_math", "polynomials", "special", "iteration", "compiler")
 )
+
+_SEAL_BYTES: Final = hashlib.sha256().digest_size
 
 
 @functools.cache
@@ -69,14 +73,53 @@ class _CacheImpl(_caching.CompileResultCacheImpl):  # type: ignore[misc]
     _locator_classes = (_Locator,)
 
 
+class _CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
+    """An index and its data files, each with its hash at the end: a torn one is as good as none.
+
+    Unpickled unseen, a file that a power cut left short would raise nearly any exception, and one
+    with a hole in it could hand over broken code. The hash stands at the end because unpickling
+    stops before it: a reader that does not know of it is not disturbed.
+    """
+
+    @contextlib.contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[BinaryIO]:
+        content = io.BytesIO()
+        yield content
+        with super()._open_for_write(filepath) as file:
+            file.write(content.getvalue() + _seal(content.getvalue()))
+
+    def _load_index(self) -> Any:
+        return super()._load_index() if _is_whole(self._index_path) else {}
+
+    def _load_data(self, name: str) -> Any:
+        if not _is_whole(self._data_path(name)):
+            raise FileNotFoundError(name)  # what our caller takes for "compile it"
+        return super()._load_data(name)
+
+
+def _seal(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
+def _is_whole(path: str) -> bool:
+    content = Path(path).read_bytes() if Path(path).exists() else b""
+    return content[-_SEAL_BYTES:] == _seal(content[:-_SEAL_BYTES])
+
+
 class _Cache(_caching.FunctionCache):  # type: ignore[misc]
     _impl_class = _CacheImpl
+
+    def __init__(self, py_func: Callable[..., Any]) -> None:
+        super().__init__(py_func)
+        self._cache_file = _CacheFile(
+            self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
+        )
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
         except (OSError, EOFError, ValueError, KeyError, pickle.UnpicklingError):
-            return None  # a torn or foreign file: compile, and write over it
+            return None  # a foreign file: compile, and write over it
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:

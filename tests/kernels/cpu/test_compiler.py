@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from fastdist.kernels.cpu.compiler import _CacheFile
 from tests.kernels.cpu.processes import ROOT, run_script
 
 SCRIPT = """
@@ -29,6 +32,44 @@ def test_second_process_finds_the_kernel_and_a_torn_file_is_compiled_anew(tmp_pa
     for compiled in (tmp_path / "numba").glob("*.nbc"):
         compiled.write_bytes(compiled.read_bytes()[:100])
     assert compile_in_a_process(tmp_path) == "True False True"
+
+
+def _with_a_hole(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[: middle - 16] + bytes(32) + content[middle + 16 :]
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda content: b"",
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:-1],
+        lambda content: bytes(len(content)),
+        lambda content: random.Random(7).randbytes(len(content)),
+        _with_a_hole,
+    ],
+    ids=["empty", "half", "short", "zeros", "random", "hole"],
+)
+def test_file_that_a_power_cut_tore_is_as_good_as_none_and_written_over(
+    tmp_path: Path, kind: str, harm: Callable[[bytes], bytes]
+) -> None:
+    cache = _CacheFile(str(tmp_path), "loop", "stamp")
+    cache.save("signature", ("code", b"code" * 50))
+    [torn] = tmp_path.glob(f"*.{kind}")
+    torn.write_bytes(harm(torn.read_bytes()))
+    assert cache.load("signature") is None
+    cache.save("signature", ("code", b"code" * 50))
+    assert cache.load("signature") == ("code", b"code" * 50)
+
+
+def test_kernel_with_an_empty_index_is_compiled_and_found_again(tmp_path: Path) -> None:
+    assert compile_in_a_process(tmp_path) == "True False True"
+    for index in (tmp_path / "numba").glob("*.nbi"):
+        index.write_bytes(b"")
+    assert compile_in_a_process(tmp_path) == "True False True"
+    assert compile_in_a_process(tmp_path) == "True True True"
 
 
 def test_kernel_is_compiled_where_nothing_can_be_written(tmp_path: Path) -> None:
