@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -60,6 +62,7 @@ class Optimizer:
 
         Raises  TypeError for what is no dict of Tensors, ValueError for a parameter that is no
                 leaf, or is in another group
+        Note    a parameter that the group lists twice is stepped twice; a warning tells of it
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
@@ -79,10 +82,16 @@ class Optimizer:
             _require_leaf(parameter)
             if id(parameter) in known:
                 raise ValueError(
-                    "some parameters appear in more than one parameter group, or twice in one: "
+                    "some parameters appear in more than one parameter group: "
                     f"one of shape {parameter.shape}"
                 )
-            known.add(id(parameter))
+        if len({id(parameter) for parameter in entries}) < len(entries):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this "
+                "will cause an error; see github.com/pytorch/pytorch/issues/40967 for more "
+                "information",
+                stacklevel=_depth_within(self) + 1,
+            )
         group["params"] = entries
         for name, value in self.defaults.items():
             group.setdefault(name, value)
@@ -248,6 +257,14 @@ def require_not_negative(what: str, value: float) -> None:
     """Raise for a number that is negative or NaN."""
     if not value >= 0.0:
         raise ValueError(f"Invalid {what}: {value}; it must be 0 or more")
+
+
+def _depth_within(optimizer: Optimizer) -> int:
+    """Return how many methods of the optimiser lie between its caller and this function."""
+    frame, depth = sys._getframe(1), 0
+    while frame.f_locals.get("self") is optimizer and frame.f_back is not None:
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def _require_leaf(parameter: Any) -> None:

@@ -88,7 +88,11 @@ def test_named_parameters_keep_their_names() -> None:
         (lambda p: optim.SGD([]), ValueError, "optimizer got an empty parameter list"),
         (lambda p: optim.SGD([1]), TypeError, "optimizer can only optimize Tensors"),
         (lambda p: optim.SGD([p * 2]), ValueError, "can't optimize a non-leaf Tensor"),
-        (lambda p: optim.SGD([p, p]), ValueError, "some parameters appear in more than one"),
+        (
+            lambda p: optim.SGD([{"params": [p]}, {"params": [p]}]),
+            ValueError,
+            "some parameters appear in more than one parameter group",
+        ),
         (lambda p: optim.SGD([{"params": {p}}]), TypeError, "optimizer parameters need to be"),
         (lambda p: optim.SGD([p], lr=-1.0), ValueError, "Invalid learning rate: -1.0"),
         (lambda p: optim.SGD([p], momentum=-1.0), ValueError, "Invalid momentum value: -1.0"),
@@ -100,6 +104,37 @@ def test_named_parameters_keep_their_names() -> None:
 def test_what_makes_no_sense_is_refused(make: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make(leaf(1.0))
+
+
+@pytest.mark.parametrize("make", [optim.SGD, optim.Adam, optim.AdamW])
+def test_a_parameter_twice_in_a_group_is_warned_of_where_the_optimiser_is_made(make: Any) -> None:
+    parameter = leaf(1.0)
+    text = "^optimizer contains a parameter group with duplicate parameters; in future, this will"
+    with pytest.warns(UserWarning, match=text) as made:
+        optimizer = make([parameter, parameter], lr=0.5)
+    others = {"params": [leaf(1.0)] * 2}
+    with pytest.warns(UserWarning, match=text) as added:
+        optimizer.add_param_group(others)
+    assert [warning.filename for warning in (*made, *added)] == [__file__, __file__]
+
+
+def test_a_parameter_twice_in_a_group_is_stepped_twice() -> None:
+    parameter = leaf(1.0)
+    parameter.grad = fastdist.tensor([1.0])
+    with pytest.warns(UserWarning, match="duplicate parameters"):
+        optimizer = optim.SGD([parameter, parameter], lr=0.25)
+    optimizer.step()
+    assert parameter.item() == 0.5
+
+
+def test_a_state_dict_of_a_parameter_twice_in_a_group_loads() -> None:
+    parameter = leaf(1.0)
+    with pytest.warns(UserWarning, match="duplicate parameters"):
+        optimizer = optim.SGD([parameter, parameter], lr=0.25, momentum=0.5)
+    optimizer.step_with({parameter: fastdist.tensor([4.0])})
+    before = optimizer.state[parameter]["momentum_buffer"].item()
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert optimizer.state[parameter]["momentum_buffer"].item() == before
 
 
 def test_step_with_uses_the_given_gradients_and_leaves_grad_alone() -> None:
