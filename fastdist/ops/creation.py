@@ -67,15 +67,19 @@ def tensor(
     else:
         array = _from_lists(data)
         if dtype is None and array.dtype == np.float64 and not _names_dtype(data):
-            array = array.astype(get_default_dtype().numpy)
+            dtype = get_default_dtype()
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("="))
     wanted = dtypes.from_numpy(array.dtype) if dtype is None else dtype_of(dtype)
     if not isinstance(data, Tensor | np.ndarray | np.generic):
         _require_held(array, wanted)
+    return finish(_rounded(array, wanted), device, requires_grad)
+
+
+def _rounded(array: np.ndarray[Any, Any], wanted: DType) -> np.ndarray[Any, Any]:
+    """Return array in the wanted dtype, infinite where that is too small, without a warning."""
     with np.errstate(all="ignore"):
-        array = array.astype(wanted.numpy, copy=False)
-    return finish(array, device, requires_grad)
+        return array.astype(wanted.numpy, copy=False)
 
 
 def _require_held(array: np.ndarray[Any, Any], wanted: DType) -> None:
@@ -308,7 +312,7 @@ def arange(
     wanted = wanted if dtype is None else dtype_of(dtype)
     count = max(math.ceil((end - start) / step), 0)
     values = start + np.arange(count, dtype=np.int64 if whole else np.float64) * step
-    return finish(values.astype(wanted.numpy), device, requires_grad)
+    return finish(_rounded(values, wanted), device, requires_grad)
 
 
 @checked
@@ -326,7 +330,7 @@ def linspace(
         raise RuntimeError(f"number of steps must be non-negative, got {steps}")
     wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
     values = np.linspace(_number(start), _number(end), steps)
-    return finish(values.astype(wanted.numpy), device, requires_grad)
+    return finish(_rounded(values, wanted), device, requires_grad)
 
 
 @checked

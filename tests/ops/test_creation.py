@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +51,21 @@ def test_like_takes_values_shape_and_dtype() -> None:
 def test_a_number_that_the_dtype_does_not_hold_is_refused(make: Callable[[], Any]) -> None:
     with pytest.raises(RuntimeError, match="without overflow"):
         make()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: fd.tensor([1e40]),
+        lambda: fd.tensor(1e40),
+        lambda: fd.tensor([1e40], dtype=fd.float16),
+        lambda: fd.as_tensor([1e40]),
+        lambda: fd.ones(2).new_tensor([1e40]),
+        lambda: fd.arange(1e40, 2e40, 1e40),
+    ],
+)
+def test_a_number_too_large_for_a_floating_dtype_is_infinite(make: Callable[[], Any]) -> None:
+    assert make().tolist() in ([math.inf], math.inf)
 
 
 def test_numbers_wrap_and_round_where_pytorch_lets_them() -> None:
