@@ -89,7 +89,7 @@ def _parser(prog: str) -> CommandParser:
         parser,
         ("--local-addr",),
         metavar="HOST",
-        help="address of this node that workers bind and publish",
+        help="address of this node that workers bind and publish (default FASTDIST_ADDRESS)",
     )
     parser.add_argument(
         "-m", "--module", action="store_true", help="PROGRAM is a module's name, as in `python -m`"
@@ -120,8 +120,7 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
         )
     master_address = given.master_addr or "127.0.0.1"
     master_port = None if given.master_port is None else _port(given.master_port)
-    if given.local_addr is not None:
-        require_own_address("--local-addr", given.local_addr)
+    local_address = _local_address(given.local_addr)
     if node_rank == 0:
         require_own_address("--master-addr", master_address)
     require_room_for(workers)
@@ -138,8 +137,16 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
         node_rank=node_rank,
         master_address=master_address,
         master_port=master_port,
-        local_address=given.local_addr,
+        local_address=local_address,
     )
+
+
+def _local_address(given: str | None) -> str | None:
+    name = "FASTDIST_ADDRESS" if given is None else "--local-addr"
+    address = given if given is not None else os.environ.get(name) or None
+    if address is not None:
+        require_own_address(name, address)
+    return address
 
 
 def _require_script(path: str) -> None:

@@ -141,3 +141,12 @@ def test_a_folder_that_hides_the_package_is_an_error_before_anything_starts(
     # A package that the path does have is found behind the folder.
     monkeypatch.setattr(sys, "path", [*sys.path, str(checkout)])
     assert parse_options(program).is_module == as_module
+
+
+def test_an_address_in_the_environment_that_is_not_this_machine_s_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FASTDIST_ADDRESS", "192.0.2.1")
+    with pytest.raises(SystemExit):
+        parse_options([__file__])
+    assert "FASTDIST_ADDRESS: '192.0.2.1' is not an address of this" in capsys.readouterr().err

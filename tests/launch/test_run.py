@@ -40,6 +40,18 @@ def test_each_worker_is_told_its_place(start_run: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("flags", "address"), [([], "127.0.0.2"), (["--local-addr=127.0.0.3"], "127.0.0.3")]
+)
+def test_workers_listen_at_the_address_in_the_environment_unless_an_option_gives_one(
+    start_run: Any, flags: list[str], address: str
+) -> None:
+    text = 'import os; print(os.environ["FASTDIST_ADDRESS"], os.environ["MASTER_ADDR"])'
+    run = start_run(text, *flags, environment={"FASTDIST_ADDRESS": "127.0.0.2"})
+    assert run.end() == 0
+    assert run.out.decode() == f"[rank 0] {address} 127.0.0.1\n"
+
+
 def test_the_secret_is_a_private_file_that_goes_with_the_job(start_run: Any) -> None:
     run = start_run(
         """
