@@ -24,6 +24,8 @@ from numba.core.errors import NumbaPerformanceWarning
 
 from fastdist.core.cache_directory import cache_directory
 
+from .held_interrupt import interrupt_held
+
 # Untyped on purpose: which parts of Numba carry types changes from version to version.
 _caching: Any = numba.core.caching
 _CFunc: Any = numba.core.ccallback.CFunc
@@ -155,7 +157,7 @@ def entry_point(dispatcher: Any, signature: Any) -> Callable[..., Any]:
 
     Source  Numba's CompileResult.entry_point
     """
-    with warnings.catch_warnings():
+    with interrupt_held(), warnings.catch_warnings():
         warnings.simplefilter("ignore", NumbaPerformanceWarning)
         dispatcher.compile(signature)
     found: Callable[..., Any] = dispatcher.overloads[signature].entry_point
@@ -185,7 +187,8 @@ class Loop:
         self._callback = _CFunc(function, (signature.args, signature.return_type), {}, options)
         if cache_directory("numba") is not None:
             self._callback._cache = _Cache(function)
-        self._callback.compile()
+        with interrupt_held():
+            self._callback.compile()
         self.address: int = self._callback.address
         self.was_cached: bool = self._callback.cache_hits > 0
         self._sizes = np.array(itemsizes, np.int64)
