@@ -128,7 +128,7 @@ def _own(output: Any, is_input: bool) -> Any:
     if not isinstance(output, Tensor) or not is_input:
         return output
     alias = wrap(output.array, output.layout)
-    alias.storage = storage_of(output)
+    alias._storage = storage_of(output)
     return alias
 
 

@@ -226,20 +226,20 @@ class FunctionNode(Node):
 class _SavedOutput:
     """A saved output: its parts without its edge, since the Node must not hold itself."""
 
-    __slots__ = ("array", "extra", "i", "layout", "records", "storage", "version")
+    __slots__ = ("_storage", "array", "extra", "i", "layout", "records", "version")
 
     def __init__(self, tensor: Tensor, storage: Storage, i: int, node: FunctionNode) -> None:
         self.array, self.layout, self.extra = tensor.array, tensor.layout, tensor.extra
-        self.storage, self.version = storage, storage.version
+        self._storage, self.version = storage, storage.version
         self.i = i
         self.records = tensor.edge is not None
 
     def unpack(self, node: FunctionNode) -> Tensor:
         """Return the output with its Node as edge."""
-        if self.storage.version != self.version:
-            raise_changed(node, None, self.layout, self.version, self.storage.version)
+        if self._storage.version != self.version:
+            raise_changed(node, None, self.layout, self.version, self._storage.version)
         alias = wrap(self.array, self.layout)
-        alias.extra, alias.storage = self.extra, self.storage
+        alias.extra, alias._storage = self.extra, self._storage
         if self.records:
             alias.edge = Edge(node, self.i) if node.num_outputs > 1 else node
         return alias

@@ -68,7 +68,7 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
                     out.array = array = empty(layout.shape, layout.dtype.numpy)
                     large((input.array, other.array), array)
                 out.layout = layout
-                out.extra = out.storage = None
+                out.extra = out._storage = None
                 a = input.edge
                 b = other.edge
                 if (a is None and b is None) or (modes.grad_off and not tls.grad):
@@ -128,7 +128,7 @@ def _comparison(
                 out = empty_shell()
                 out.array = kernel(input.array, other.array)
                 out.layout = plan
-                out.edge = out.extra = out.storage = None
+                out.edge = out.extra = out._storage = None
                 return out
         return slow(input, other)
 
@@ -157,7 +157,7 @@ def unary(op: PointwiseOp, loop: PointwiseKernel) -> Callable[..., Any]:
                     out.array = array = empty(layout.shape, layout.dtype.numpy)
                     large((input.array,), array)
                 out.layout = layout
-                out.extra = out.storage = None
+                out.extra = out._storage = None
                 edge = input.edge
                 if edge is None or not differentiable or (modes.grad_off and not tls.grad):
                     out.edge = None
@@ -192,7 +192,7 @@ def _test(op: PointwiseOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
                 out = empty_shell()
                 out.array = kernel(input.array)
                 out.layout = plan
-                out.edge = out.extra = out.storage = None
+                out.edge = out.extra = out._storage = None
                 return out
         return slow(input)
 

@@ -169,7 +169,7 @@ def _writing(op: Pointwise, known_as: str) -> list[str]:
         f"    _write = self.layout.plans.get(({known_as}, 'in place'{key}))",
         "    if _write is not None and self.array.flags.writeable:",
         f"        _write({', '.join([*used, 'self.array'])})",
-        "        _s = self.storage",
+        "        _s = self._storage",
         "        if _s is None: _s = storage_of(self)",
         "        _s.bump()",
         "        return self",

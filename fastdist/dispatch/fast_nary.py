@@ -163,7 +163,7 @@ def _lines(op: Pointwise) -> list[str]:
         "                out = _shell()",
         f"                out.array = _run({', '.join(used)})",
         "                out.layout = _layout",
-        "                out.extra = out.storage = None",
+        "                out.extra = out._storage = None",
         *[f"                {line}" for line in _recording(op)],
     ]
     given = "".join(f"{name}, " for name in tensors)

@@ -94,7 +94,7 @@ def fast_matmul(op: StructuredOp) -> Callable[..., Any]:
                 # 325 ns as a method, 500 as np.dot, 910 as np.matmul.
                 out.array = input.array.dot(other.array)
                 out.layout = layout
-                out.extra = out.storage = None
+                out.extra = out._storage = None
                 a = input.edge
                 b = other.edge
                 if (a is None and b is None) or (modes.grad_off and not tls.grad):
@@ -107,13 +107,13 @@ def fast_matmul(op: StructuredOp) -> Callable[..., Any]:
                 node.layout = layout
                 if b is not None:
                     node.input = input
-                    s = input.storage
+                    s = input._storage
                     node.input_version = 0 if s is None else s.version
                 else:
                     node.input = None
                 if a is not None:
                     node.other = other
-                    s = other.storage
+                    s = other._storage
                     node.other_version = 0 if s is None else s.version
                 else:
                     node.other = None
@@ -197,7 +197,7 @@ def fast_sum(op: StructuredOp, general: Callable[..., Any]) -> Callable[..., Any
                 else:
                     input.array.ravel().dot(ones, array)
                 result.layout = scalar
-                result.extra = result.storage = None
+                result.extra = result._storage = None
                 edge = input.edge
                 if edge is None or (modes.grad_off and not tls.grad):
                     result.edge = None

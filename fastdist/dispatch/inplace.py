@@ -192,7 +192,7 @@ def set_history(target: Tensor, node: Node) -> None:
         saved = getattr(node, "out", None)
         if saved is not None:
             node.out = (*saved[:3], SavedView(base, extra, replay))  # type: ignore[attr-defined]
-    storage = base.storage
+    storage = base._storage
     if storage is None:
         return
     for view in storage.living_views():

@@ -81,13 +81,13 @@ def unpack_input(node: Node, tensor: Tensor | None, version: int, edge: Any) -> 
     if tensor is None:
         raise_released(node)
     assert tensor is not None
-    storage = tensor.storage
+    storage = tensor._storage
     if storage is not None and storage.version != version:
         raise_changed(node, tensor, tensor.layout, version, storage.version)
     if tensor.edge is edge:
         return tensor
     alias = wrap(tensor.array, tensor.layout)
-    alias.edge, alias.extra, alias.storage = edge, tensor.extra, storage
+    alias.edge, alias.extra, alias._storage = edge, tensor.extra, storage
     return alias
 
 
@@ -100,7 +100,7 @@ def unpack_output(node: Node, saved: tuple[Any, Storage, int, Any] | None) -> Te
     if storage.version != version:
         raise_changed(node, None, node.layout, version, storage.version)
     alias = wrap(array, node.layout)
-    alias.edge, alias.extra, alias.storage = node, tangents, storage
+    alias.edge, alias.extra, alias._storage = node, tangents, storage
     if tangents.__class__ is SavedView:
         alias.edge, alias.extra = tangents.edge(), tangents.extra
     return alias
@@ -196,7 +196,7 @@ class _Writer:
         lines.append(self.edges if self.saved or self.saves_out else "        pass\n")
         lines += [
             f"        if {self._wanting(name)}:\n"
-            f"            self.{name} = {name}; s = {name}.storage\n"
+            f"            self.{name} = {name}; s = {name}._storage\n"
             f"            self.{name}_version = 0 if s is None else s.version\n"
             f"        else: self.{name} = None\n"
             for name in self.saved
@@ -205,7 +205,7 @@ class _Writer:
         if self.saves_out:
             lines.append(
                 f"        if {self._wanting('out')}:\n"
-                "            s = out.storage\n"
+                "            s = out._storage\n"
                 "            if s is None: s = storage_of(out)\n"
                 "            self.out = (out.array, s, s.version, out.extra)\n"
                 "        else: self.out = None\n"
@@ -221,7 +221,7 @@ class _Writer:
             f"        if {self._wanting(name)}:\n"
             f"            {name} = self.{name}\n"
             f"            if {name} is None: released(self)\n"
-            f"            s = {name}.storage; v = self.{name}_version\n"
+            f"            s = {name}._storage; v = self.{name}_version\n"
             f"            if s is not None and s.version != v:\n"
             f"                changed(self, {name}, {name}.layout, v, s.version)\n"
             f"            {name} = {name}.array\n"

@@ -86,7 +86,7 @@ def _short_way(op: Quickened, more: int) -> list[str]:
         lines += [
             f"        {one} = _shell(); {one}.array = _a_{one}",
             f"        {one}.layout = {'_way.layout' if not i else f'_l{i - 1}'}",
-            f"        {one}.extra = {one}.storage = {'None' if not i else f'{one}.edge = None'}",
+            f"        {one}.extra = {one}._storage = {'None' if not i else f'{one}.edge = None'}",
         ]
     lines += [f"        {line}" for line in _recording(op, results, more)]
     return lines

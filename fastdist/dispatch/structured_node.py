@@ -141,14 +141,14 @@ class NodeWriter:
         for name in self.saved:
             lines += [
                 f"if {self._wanting(name)} and {name} is not None:",
-                f"    {node}.{name} = {name}; _s = {name}.storage",
+                f"    {node}.{name} = {name}; _s = {name}._storage",
                 f"    {node}.{name}_version = 0 if _s is None else _s.version",
                 f"else: {node}.{name} = None",
             ]
         if "out" in self.results:
             lines += [
                 f"if {self._wanting('out')}:",
-                "    _s = out.storage",
+                "    _s = out._storage",
                 "    if _s is None: _s = storage_of(out)",
                 f"    {node}.out = (out.array, _s, _s.version, out.extra)",
                 f"else: {node}.out = None",
@@ -182,7 +182,7 @@ class NodeWriter:
         for name in self.saved:
             lines.append(
                 f"        if {name} is not None:\n"
-                f"            _s = {name}.storage\n"
+                f"            _s = {name}._storage\n"
                 f"            if _s is not None and _s.version != self.{name}_version:\n"
                 f"                _changed(self, {name}, {name}.layout, self.{name}_version, "
                 "_s.version)\n"

@@ -163,7 +163,7 @@ def _zeros_like(tensor: Tensor) -> Tensor:
 
 
 def _forget_in_views(tensor: Tensor, level: ForwardADLevel) -> None:
-    storage = tensor.storage
+    storage = tensor._storage
     if storage is None or storage.views is None:
         return
     for view in storage.living_views():
@@ -186,7 +186,7 @@ def below(operand: Any, level: ForwardADLevel) -> Any:
     if not levels or levels[-1] < level:
         return operand
     alias = wrap(operand.array, operand.layout)
-    alias.edge, alias.storage = operand.edge, operand.storage
+    alias.edge, alias._storage = operand.edge, operand._storage
     for known in levels:
         if known < level:
             _store(alias, tangent_of(operand, known), known)  # type: ignore[arg-type]

@@ -150,10 +150,10 @@ def see(array: Any, layout: Layout, steps: ViewSteps, input: Tensor) -> Tensor:
     """Return a raw view of input's array, made by steps, as a Tensor; it is not recorded yet."""
     result = empty_shell()
     result.array, result.layout, result.edge = array, layout, None
-    storage = input.storage
+    storage = input._storage
     if storage is None:
         storage = storage_of(input)
-    result.storage = storage
+    result._storage = storage
     extra = result.extra = Extra()
     of = input.extra
     # A view that was made a leaf of its own is where the graph ends: a base, too.
@@ -197,7 +197,7 @@ def view_layout(of: Layout, array: Any) -> Layout:
 def detach(input: Tensor) -> Tensor:
     """Return the same memory outside of any graph, and without tangents."""
     out = wrap(input.array, input.layout)
-    out.storage = storage_of(input)
+    out._storage = storage_of(input)
     return out
 
 
@@ -213,7 +213,7 @@ def replay(tensor: Tensor, steps: Iterable[Step]) -> Tensor:
     for op, attributes in steps:
         array = op.view_array(tensor.array, tensor.layout.device, attributes)
         result = wrap(array, layout_of(array, tensor.layout.device))
-        result.storage = storage_of(tensor)
+        result._storage = storage_of(tensor)
         op.record(result, (tensor,), op.way_of(tensor.layout, attributes))
         tensor = result
     return tensor

@@ -53,9 +53,9 @@ def _require_unseen(name: str, target: Tensor) -> None:
     """
     if modes.special and levels_of((target,)):
         raise GraphError(f"{name}_: the tensor has a forward-mode tangent; use {name}()")
-    if target.storage is None or (target.extra is not None and target.extra.base is not None):
+    if target._storage is None or (target.extra is not None and target.extra.base is not None):
         return
-    for view in target.storage.living_views():
+    for view in target._storage.living_views():
         if view.extra is not None and view.extra.base is target:
             raise GraphError(
                 f"{name}_: a view of shape {view.layout.shape} of this tensor is in use, and says "

@@ -31,7 +31,7 @@ class AccumulateGrad(Node):
     Thread  any; `lock` guards `grad`
     """
 
-    __slots__ = ("_variable", "array", "cls", "grad", "lock", "post_accumulate", "storage")
+    __slots__ = ("_storage", "_variable", "array", "cls", "grad", "lock", "post_accumulate")
     is_accumulate: ClassVar[bool] = True
 
     def __init__(self, leaf: Tensor) -> None:
@@ -40,7 +40,7 @@ class AccumulateGrad(Node):
         self.hooks = None
         self.layout: Layout = leaf.layout
         self.array = leaf.array
-        self.storage = leaf.storage
+        self._storage = leaf._storage
         self.cls = leaf.__class__
         self.grad: Tensor | None = None
         self.lock = threading.Lock()
@@ -60,14 +60,14 @@ class AccumulateGrad(Node):
                 leaf = self._variable()
                 if leaf is None:
                     leaf = object.__new__(self.cls)
-                    leaf.array, leaf.layout, leaf.storage = self.array, self.layout, self.storage
+                    leaf.array, leaf.layout, leaf._storage = self.array, self.layout, self._storage
                     leaf.edge, leaf.extra = self, None
                     self._variable = ref(leaf)
         return leaf
 
     def attach(self, leaf: Tensor) -> None:
         """Become the edge of leaf again, after requires_grad_ or a change of its data."""
-        self.array, self.layout, self.storage = leaf.array, leaf.layout, leaf.storage
+        self.array, self.layout, self._storage = leaf.array, leaf.layout, leaf._storage
         self._variable = ref(leaf)
         leaf.edge = self
 
@@ -92,8 +92,8 @@ class AccumulateGrad(Node):
             elif grad.edge is None:
                 # In place, as PyTorch does with grad mode off: who holds `.grad` sees the sum grow.
                 backend_of(self.layout.device.type).add_into(grad.array, g)
-                if grad.storage is not None:
-                    grad.storage.bump()
+                if grad._storage is not None:
+                    grad._storage.bump()
             else:
                 self.grad = _add(grad, wrap(g, layout_of(g, self.layout.device)))
         if self.post_accumulate:

@@ -72,7 +72,7 @@ class PackedTensor:
 
     __slots__ = ("_packed", "_unpack", "extra", "layout")
     # No changes in place are noticed through hooks.
-    storage: Storage | None = None
+    _storage: Storage | None = None
     edge: Any = _UNKNOWN
 
     def __init__(self, tensor: Tensor, hooks: tuple[Pack, Unpack]) -> None:

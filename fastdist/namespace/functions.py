@@ -125,7 +125,7 @@ def _set_data(self: Tensor, data: Tensor) -> None:
     if not isinstance(data, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
     self.array, self.layout = data.array, data.layout
-    self.storage = None
+    self._storage = None
     if self.edge is not None and self.edge.is_accumulate:
         self.edge.attach(self)
 

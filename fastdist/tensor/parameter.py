@@ -17,7 +17,7 @@ class Parameter(Tensor):
         parameter: Parameter = object.__new__(cls)
         source = data.detach() if data is not None else _empty()
         parameter.array, parameter.layout = source.array, source.layout
-        parameter.storage = source.storage
+        parameter._storage = source._storage
         parameter.edge = parameter.extra = None
         parameter.requires_grad_(requires_grad)
         return parameter

@@ -40,7 +40,7 @@ def rebuild(
 
 def copy_tensor(self: Tensor) -> Tensor:
     """Return another handle to the same memory; a leaf, also of a result."""
-    twin = _bare(type(self), self.array, self.layout, self.storage)
+    twin = _bare(type(self), self.array, self.layout, self._storage)
     _take_attributes(twin, getattr(self, "__dict__", None))
     return twin.requires_grad_() if self.edge is not None else twin
 
@@ -61,7 +61,7 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
         )
     array = _copy_array(self, memo)
     layout = layout_of(array, self.layout.device)
-    twin = _bare(type(self), array, layout, _storage_twin(self.storage, memo))
+    twin = _bare(type(self), array, layout, _storage_twin(self._storage, memo))
     memo[id(self)] = twin
     if self.edge is not None:
         twin.requires_grad_()
@@ -73,7 +73,7 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 def _bare(cls: type[Tensor], array: Any, layout: Layout, storage: Storage | None) -> Tensor:
     tensor: Tensor = object.__new__(cls)
-    tensor.array, tensor.layout, tensor.storage = array, layout, storage
+    tensor.array, tensor.layout, tensor._storage = array, layout, storage
     tensor.edge = tensor.extra = None
     return tensor
 

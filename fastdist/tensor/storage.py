@@ -10,7 +10,7 @@ from weakref import ref
 class HasStorage(Protocol):
     """What of a Tensor this file knows: tensor.py imports it, not the other way round."""
 
-    storage: Any
+    _storage: Any
 
 
 # Guards every Storage's `views` and the making of a Storage. One for all: it is held for a few list
@@ -59,10 +59,10 @@ class Storage:
 
 def storage_of(tensor: HasStorage) -> Storage:
     """Return the tensor's Storage, made now if nobody asked before."""
-    storage: Storage | None = tensor.storage
+    storage: Storage | None = tensor._storage
     if storage is None:
         with _storages_lock:
-            storage = tensor.storage
+            storage = tensor._storage
             if storage is None:
-                storage = tensor.storage = Storage()
+                storage = tensor._storage = Storage()
     return storage

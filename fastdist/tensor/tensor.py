@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, overload
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class TensorType(type):
             return made
         out: Any = super().__call__()
         out.array, out.layout, out.edge = made.array, made.layout, made.edge
-        out.extra, out.storage = made.extra, made.storage
+        out.extra, out._storage = made.extra, made._storage
         return out
 
 
@@ -73,12 +73,12 @@ class Tensor(TensorMethods, metaclass=TensorType):
             several); attributes of the user's own only Parameters and other subclasses take
     """
 
-    __slots__ = ("__weakref__", "array", "edge", "extra", "layout", "storage")
+    __slots__ = ("__weakref__", "_storage", "array", "edge", "extra", "layout")
     array: Any
     layout: Layout
     edge: Any
     extra: Extra | None
-    storage: Storage | None
+    _storage: Storage | None
 
     @property
     def shape(self) -> Size:
@@ -178,8 +178,16 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return int(value or 0)
 
     @property
+    def storage(self) -> NoReturn:
+        """Raise AttributeError, with what there is in the place of PyTorch's storages."""
+        raise AttributeError(
+            "'Tensor' object has no attribute 'storage': detach() and view() share its elements, "
+            "data_ptr() says where they lie, nbytes how many bytes they take"
+        )
+
+    @property
     def _version(self) -> int:
-        return 0 if self.storage is None else self.storage.version
+        return 0 if self._storage is None else self._storage.version
 
     def __len__(self) -> int:
         if not self.layout.shape:
@@ -317,7 +325,7 @@ def wrap(array: Any, layout: Layout) -> Tensor:
     out = empty_shell()
     out.array = array
     out.layout = layout
-    out.edge = out.extra = out.storage = None
+    out.edge = out.extra = out._storage = None
     return out
 
 

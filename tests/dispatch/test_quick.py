@@ -154,7 +154,7 @@ def test_a_subclass_goes_the_general_way() -> None:
     x.softmax(1)
     mine = object.__new__(Mine)
     mine.array, mine.layout = x.array, x.layout
-    mine.edge = mine.extra = mine.storage = None
+    mine.edge = mine.extra = mine._storage = None
     with general_calls(StructuredOp) as went:
         found = mine.softmax(1)
     assert went == ["softmax"]

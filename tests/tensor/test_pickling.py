@@ -83,7 +83,7 @@ def test_attributes_of_a_subclass_travel_along() -> None:
     named = Named()
     plain = matrix()
     named.array, named.layout = plain.array, plain.layout
-    named.edge = named.extra = named.storage = None
+    named.edge = named.extra = named._storage = None
     named.label = ["weights"]
     for found in (again(named), copy.copy(named), copy.deepcopy(named)):
         assert type(found) is Named and found.label == ["weights"]

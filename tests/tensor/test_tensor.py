@@ -159,3 +159,9 @@ def test_a_view_that_dies_while_views_are_counted_may_touch_tensors() -> None:
     counting.start()
     counting.join(10)
     assert not counting.is_alive() and storage.version == 16
+
+
+def test_a_tensor_says_what_there_is_instead_of_storage() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'storage': .* data_ptr\(\) says"):
+        fastdist.ones(1).storage()
+    assert not hasattr(fastdist.nn.Parameter(fastdist.ones(1)), "storage")
