@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
-from fastdist.core.errors import MessageError, WorkerLostError
+from fastdist.core.errors import RpcError, WorkerLostError
 from fastdist.core.future import Future
 
 from .agent import RpcAgent
@@ -34,13 +34,14 @@ from .membership import WorkerInfo
 from .message_types import MessageType
 from .outgoing import packing
 from .rref import OwnedValue, RRef
-from .rref_notices import Notices
+from .rref_notices import Notices, ids_of, lists_of
 from .rref_proxy import type_on_owner
 
 _logger = logging.getLogger(__name__)
 
 # What the protocol says may be said twice, so it is repeated when it could not be said.
 _RETRIES = 5
+_REMEMBERED = 8192
 
 
 class RRefContext:
@@ -53,13 +54,12 @@ class RRefContext:
         self.me: WorkerInfo = agent.get_worker_info()
         self._agent = agent
         self._numbers = itertools.count()
-        # Guards the four below it. Nothing is sent and no reference dropped while it is held.
+        # Guards the five below it. Nothing is sent and no reference dropped while it is held.
         self._lock = threading.Lock()
         self._owned: dict[int, OwnedValue] = {}
+        self._dropped: dict[int, None] = {}  # the latest values that lived here
         self._pending_users: dict[int, RRef[Any]] = {}
-        self._pending_children: dict[
-            int, tuple[int, RRef[Any]]
-        ] = {}  # fork id -> (to whom, parent)
+        self._pending_children: dict[int, tuple[int, RRef[Any]]] = {}  # fork id -> to whom, parent
         self._users: WeakValueDictionary[int, RRef[Any]] = WeakValueDictionary()
         self._notices = Notices()
         for kind, handler in (
@@ -195,6 +195,7 @@ class RRefContext:
         if owner_id == self.me.id:
             # Held before it is accepted: the last reference elsewhere may end at that very moment.
             owned = self._get_or_create(rref_id, for_local=True)
+            self._fail_if_unborn(owned)
             self._accept(parent, fork_id)
             return RRef._make(self, self.me, rref_id, rref_id, owned)
         owner = self._agent.get_worker_info(owner_id)
@@ -231,7 +232,7 @@ class RRefContext:
     # ---- what others ask -----------------------------------------------------------------------
 
     def _remote_call_came(self, request: Envelope) -> Future[None] | None:
-        rref_id, fork_id = _ids(request)
+        rref_id, fork_id = ids_of(request)
         owned = self._get_or_create(rref_id)
         if fork_id != rref_id:
             self._add_user(owned, fork_id, request.peer)
@@ -262,16 +263,16 @@ class RRefContext:
         return owned.future.then(lambda done: ValueReply(owned.value()))
 
     def _delete_came(self, request: Envelope) -> None:
-        self._end_uses(list(zip(*_lists(request, "rref", "fork"), strict=True)))
+        self._end_uses(list(zip(*lists_of(request, "rref", "fork"), strict=True)))
 
     def _fork_came(self, request: Envelope) -> None:
-        rref_id, fork_id = _ids(request)
+        rref_id, fork_id = ids_of(request)
         owned = self._get_or_create(rref_id)
         self._add_user(owned, fork_id, request.peer)
         self._fail_if_unborn(owned)
 
     def _accept_came(self, request: Envelope) -> None:
-        (fork_ids,) = _lists(request, "fork")
+        (fork_ids,) = lists_of(request, "fork")
         for fork_id in fork_ids:
             self._child_accepted(fork_id)
 
@@ -289,7 +290,9 @@ class RRefContext:
         with self._lock:
             owned = self._owned.get(rref_id)
             if owned is None:
-                owned = self._owned[rref_id] = OwnedValue(rref_id)
+                owned = OwnedValue(rref_id)
+                if rref_id not in self._dropped:
+                    self._owned[rref_id] = owned
             owned.num_local += for_local
         self._notices.start()
         return owned
@@ -311,9 +314,14 @@ class RRefContext:
             self._drop_if_unused(rref_id)
 
     def _fail_if_unborn(self, owned: OwnedValue) -> None:
-        maker = owned.rref_id >> 48
-        if not owned.future.done() and self._agent.is_dead(maker):
+        if owned.future.done():
+            return
+        if self._agent.is_dead(maker := owned.rref_id >> 48):
             self._fail_unborn(owned, f"rank {maker}")
+        elif owned.rref_id in self._dropped:
+            # Passed on by somebody who died, or gave up, before the owner heard of it.
+            text = f"the value of RRef {owned.rref_id:#x} is gone: all its other references ended"
+            self._complete(owned, None, RpcError(text))
 
     def _fail_unborn(self, owned: OwnedValue, maker: str) -> None:
         """End the wait for a value that was fetched before it was made, and never will be."""
@@ -352,6 +360,9 @@ class RRefContext:
             if owned is None or owned.users or owned.num_local or not owned.future.done():
                 return
             del self._owned[rref_id]
+            self._dropped[rref_id] = None
+            if len(self._dropped) > _REMEMBERED:
+                del self._dropped[next(iter(self._dropped))]
         del owned  # the value goes here, without the lock: its end may run anything
 
     def _local_ended(self, _: None, ended: Sequence[OwnedValue]) -> None:
@@ -387,14 +398,3 @@ class RRefContext:
         for rref_id in unused:
             self._drop_if_unused(rref_id)
         del children
-
-
-def _ids(request: Envelope) -> tuple[int, int]:
-    return int(request.metadata["rref"]), int(request.metadata["fork"])  # type: ignore[arg-type]
-
-
-def _lists(request: Envelope, *names: str) -> list[tuple[int, ...]]:
-    found = [request.metadata[name] for name in names]
-    if not all(isinstance(ids, tuple) for ids in found):
-        raise MessageError(f"lists of ids expected, got {found!r}")
-    return found  # type: ignore[return-value]

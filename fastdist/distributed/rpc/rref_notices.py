@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
-from fastdist.core.errors import RpcError
+from fastdist.core.errors import MessageError, RpcError
+
+from .interceptors import Envelope
 
 _logger = logging.getLogger(__name__)
 
@@ -102,3 +104,19 @@ class Notices:
         except Exception:
             # Whatever one note ran into, the next ones must be told.
             _logger.exception("what became of references was not told")
+
+
+def ids_of(request: Envelope) -> tuple[int, int]:
+    """Return the ids of the reference, and of the fork of it, that a request is about."""
+    return int(request.metadata["rref"]), int(request.metadata["fork"])  # type: ignore[arg-type]
+
+
+def lists_of(request: Envelope, *names: str) -> list[tuple[int, ...]]:
+    """Return the lists of ids in a request that tells several notes together.
+
+    Raises  MessageError if one is no list
+    """
+    found = [request.metadata[name] for name in names]
+    if not all(isinstance(ids, tuple) for ids in found):
+        raise MessageError(f"lists of ids expected, got {found!r}")
+    return found  # type: ignore[return-value]

@@ -266,3 +266,42 @@ def test_a_value_that_a_dead_worker_should_have_made_is_not_waited_for(group: Gr
     group[0].kill()
     group[2].run(ask_for_what_the_dead_should_have_made)
     group[2].run(wait_until_none_is_left, "w1", "w2")
+
+
+def make_and_let_go() -> tuple[int, int]:
+    """Return (owner, id) of a value on w1 to which nobody refers any more."""
+    rref = rpc.remote("w1", Value)
+    rref.to_here()
+    found = rref._owner.id, rref._id
+    del rref
+    gc.collect()
+    return found
+
+
+def take_what_arrives_late(owner_id: int, rref_id: int) -> str:
+    """Take a reference that w2 passed on before it ended, as it would arrive."""
+    context = rpc.RRef(Value())._context
+    late = context.arrive(owner_id, rref_id, (2 << 48) + 1_000_000, 2)
+    try:
+        late.to_here(timeout=20)
+    except RpcError as error:
+        return str(error)
+    raise AssertionError("a value that is gone was found")
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_reference_that_comes_after_its_value_has_gone_is_told_so_and_keeps_nothing(
+    group: Group, at: int
+) -> None:
+    made = group[0].run(make_and_let_go)
+    group[1].run(wait_for_no_owned_values)
+    assert "is gone: all its other references ended" in group[at].run(take_what_arrives_late, *made)
+    group[1].run(wait_for_no_owned_values)
+    group.run_all(leave)
+
+
+def wait_for_no_owned_values() -> None:
+    deadline = time.monotonic() + 10
+    while rpc._rref_context_get_debug_info()["num_owner_rrefs"] != "0":
+        gc.collect()
+        assert time.monotonic() < deadline
