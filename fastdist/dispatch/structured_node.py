@@ -245,5 +245,5 @@ class NodeWriter:
     def release(self) -> str:
         """Return the method that forgets; what saved nothing may be run again."""
         held = [*self.saved, *self.results]
-        lines = "".join(f"        self.{name} = None\n" for name in ("way", *held))
-        return f"    def release(self):\n{lines if held else '        pass' + chr(10)}"
+        forgotten = [f"self.{name} = None" for name in ("way", *held)] if held else ["pass"]
+        return "    def release(self):\n" + "".join(f"        {line}\n" for line in forgotten)

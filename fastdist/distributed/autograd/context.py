@@ -83,10 +83,7 @@ class DistAutogradContext:
 
         Then nothing of it may go there: nobody would tell that worker to forget it.
         """
-        with self._lock:
-            if not self._is_closed:
-                self._workers.add(worker_id)
-            return not self._is_closed
+        return self.add_known_workers({worker_id})
 
     def add_known_workers(self, worker_ids: set[int]) -> bool:
         """Remember workers that were reached from other ones; False if the context is over."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...engine.graph_task import GraphTask
 
 
@@ -12,8 +10,5 @@ class DistGraphTask(GraphTask):
 
     context_id = -1
     pass_id = -1
-
-    def __init__(self, **what: Any) -> None:
-        super().__init__(**what)
-        # Without whom it began. See Note [Workers that are lost before a pass].
-        self.lost_before: set[int] = set()
+    # Without whom it began. See Note [Workers that are lost before a pass].
+    lost_before: frozenset[int] = frozenset()

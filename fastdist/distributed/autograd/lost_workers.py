@@ -25,13 +25,13 @@ def end_sends_to_the_lost(context: DistAutogradContext, task: DistGraphTask) -> 
     if not is_current_agent_set():
         return []
     agent = get_current_agent()
-    lost = [worker_id for worker_id in context._known_worker_ids() if agent.is_dead(worker_id)]
+    lost = frozenset(one for one in context._known_worker_ids() if agent.is_dead(one))
     if not lost:
         return []
-    task.lost_before.update(lost)
+    task.lost_before = lost
     ended: list[Node] = []
     for message_id, send in context._send_functions().items():
-        if send.to_worker_id not in task.lost_before or send not in task.nodes_in_graph:
+        if send.to_worker_id not in lost or send not in task.nodes_in_graph:
             continue
         if not context.is_auto:
             worker = f"worker {send.to_worker_id}"

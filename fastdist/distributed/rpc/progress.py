@@ -35,14 +35,13 @@ class AwakeClock:
         self._awake_at = time.monotonic()
         self._absent_s = 0.0
 
-    def look(self, due: float) -> float:
-        """Take note that the thread runs now, and ought to have at `due`; return the real time."""
+    def look(self, due: float) -> None:
+        """Take note that the thread runs now, and ought to have at `due`."""
         now = time.monotonic()
         late_s = now - max(due, self._awake_at)
         if late_s > _LATE_S:
             self._absent_s += late_s
         self._awake_at = now
-        return now
 
     def now(self) -> float:
         """Return the seconds of time.monotonic() without the absences that were found so far."""

@@ -294,14 +294,7 @@ def test_a_reference_that_comes_after_its_value_has_gone_is_told_so_and_keeps_no
     group: Group, at: int
 ) -> None:
     made = group[0].run(make_and_let_go)
-    group[1].run(wait_for_no_owned_values)
+    group[0].run(wait_until_none_is_left, "w0", "w1")
     assert "is gone: all its other references ended" in group[at].run(take_what_arrives_late, *made)
-    group[1].run(wait_for_no_owned_values)
+    group[0].run(wait_until_none_is_left, "w0", "w1")
     group.run_all(leave)
-
-
-def wait_for_no_owned_values() -> None:
-    deadline = time.monotonic() + 10
-    while rpc._rref_context_get_debug_info()["num_owner_rrefs"] != "0":
-        gc.collect()
-        assert time.monotonic() < deadline
