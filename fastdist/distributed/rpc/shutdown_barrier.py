@@ -43,6 +43,8 @@ _ASK_WHO_S = 1.0
 _HOLD_UP_S = 0.2
 # Members of one timeout that came here one after the other give up so much apart, at most.
 _LATE_S = 1.0
+# Who has come here lives: its last report may be late by as much as a busy machine holds it up.
+_HELD_UP_S = 3.0
 
 
 class _Verdict(NamedTuple):
@@ -85,7 +87,6 @@ class ShutdownBarrier:
         self._watch_over = watch_over
         self._absent = absent
         self._round = 0
-        self._first_round = 0
         # Guards the two below it. Futures are completed outside.
         self._lock = threading.Lock()
         self._reported: dict[int, _Report] = {}
@@ -109,7 +110,6 @@ class ShutdownBarrier:
 
         Raises  ShutdownIncomplete naming the members that did not come, or have calls under way
         """
-        self._first_round = self._round + 1
         if timeout_s:
             deadline = time.monotonic() + timeout_s
             self._counts.wait_for_own_calls(timeout_s)
@@ -122,22 +122,25 @@ class ShutdownBarrier:
         while not verdict.is_over:
             before = verdict
             self._counts.wait_until_idle(min(_HOLD_UP_S, max(0.0, deadline - time.monotonic())))
-            verdict = self._one_round(deadline, timeout_s)
+            verdict = self._one_round(deadline, timeout_s, before)
             if before.under_way == verdict.under_way == 0 and before.begun == verdict.begun:
                 return
             self._require_time_left(deadline, timeout_s, verdict)
 
     def _require_time_left(self, deadline: float, timeout_s: float, verdict: _Verdict) -> None:
-        if verdict.is_over:
-            return
         # Members with about the same deadline give up in the same round, so that all tell the same:
-        # who goes first would take its calls out of the sum that the others get next.
+        # who goes first would take its calls out of the sum that the others get next. So nobody
+        # goes whose report has not announced it, though its time ran out since.
         left_s = deadline - time.monotonic()
-        if left_s <= 0 or (verdict.somebody_gives_up and left_s < _LATE_S):
+        if not verdict.is_over and verdict.somebody_gives_up and left_s < _LATE_S:
             raise _too_busy(verdict.busy, timeout_s)
 
-    def _one_round(self, deadline: float, timeout_s: float) -> _Verdict:
+    def _one_round(
+        self, deadline: float, timeout_s: float, before: _Verdict | None = None
+    ) -> _Verdict:
+        """Report once more, and return what the leader answers; `before` is what it said last."""
         self._round += 1
+        late_s = _LATE_S if before is None else _HELD_UP_S
         while True:
             leader = self._leader()
             left_s = deadline - time.monotonic()
@@ -149,13 +152,13 @@ class ShutdownBarrier:
                 "gives_up": left_s <= 0,
             }
             # The others may come to their last round a little later than this worker.
-            patience_s = 0.0 if deadline == math.inf else max(0.0, left_s) + _LATE_S
+            patience_s = 0.0 if deadline == math.inf else max(0.0, left_s) + late_s
             try:
                 reply = self._agent.send(
                     leader.id, MessageType.SHUTDOWN_BARRIER_REQ, (), metadata, patience_s
                 ).wait()
             except RpcTimeoutError:
-                raise self._explain(leader, timeout_s) from None
+                raise self._explain(leader, timeout_s, before) from None
             except WorkerLostError:
                 if leader.id == self._agent.get_worker_info().id:
                     raise
@@ -169,8 +172,13 @@ class ShutdownBarrier:
         agent = self._agent
         return next(info for info in agent.get_worker_infos() if not agent.is_dead(info.id))
 
-    def _explain(self, leader: WorkerInfo, timeout_s: float) -> ShutdownIncomplete:
-        metadata = {"round": self._first_round, "only_asks": True}
+    def _explain(
+        self, leader: WorkerInfo, timeout_s: float, before: _Verdict | None
+    ) -> ShutdownIncomplete:
+        if before is not None and before.busy:
+            # The others may have given up for that, and have left.
+            return _too_busy(before.busy, timeout_s)
+        metadata = {"round": self._round, "only_asks": True}
         try:
             reply = self._agent.send(
                 leader.id, MessageType.SHUTDOWN_BARRIER_REQ, (), metadata, _ASK_WHO_S
@@ -183,6 +191,11 @@ class ShutdownBarrier:
             )
         if not missing:
             return _too_busy(str(reply.metadata["busy"]), timeout_s)
+        if before is not None:
+            return ShutdownIncomplete(
+                f"all workers have reached the shutdown barrier, but not all answered there until "
+                f"its end, within {timeout_s:g} s; missing: {missing}"
+            )
         return ShutdownIncomplete(
             f"not all workers reached the shutdown barrier within {timeout_s:g} s; "
             f"missing: {missing}"
@@ -222,10 +235,10 @@ class ShutdownBarrier:
         for answer in answers:
             answer.try_complete(Reply([], dict(verdict._asdict())))
 
-    def _tell_who_is_missing(self, first_round: int) -> Reply:
+    def _tell_who_is_missing(self, asked: int) -> Reply:
         with self._lock:
             reports = self._living_reports()
-        missing = [name for name, report in reports.items() if report.round_number < first_round]
+        missing = [name for name, report in reports.items() if report.round_number < asked]
         return Reply([], {"missing": ", ".join(missing), "busy": _busy(reports)})
 
     def _living_reports(self) -> dict[str, _Report]:

@@ -18,6 +18,7 @@ from fastdist.core.errors import (
 )
 from fastdist.core.future import Future
 from fastdist.distributed import rpc
+from fastdist.distributed.rpc import shutdown_barrier
 from fastdist.distributed.rpc.handlers import Reply
 from fastdist.distributed.rpc.interceptors import Envelope
 from fastdist.distributed.rpc.membership import WorkerInfo
@@ -221,6 +222,85 @@ def test_a_leader_that_has_left_already_means_the_end_for_all() -> None:
     group[1].barrier._report_came = no_longer_running  # type: ignore[method-assign]
     join(start(group[2:], 0.0))
     assert group[2].error is None and group[2].num_sent == 1
+
+
+def test_a_member_whose_time_runs_out_in_a_round_does_not_go_unannounced() -> None:
+    # w0 reports just before its time is over, and hears just after: w1 and w2 have a little left.
+    group = make_group()
+    group[1].counts.request_came()
+    threads = start(group[:1], 0.5)
+    threads += start(group[1:], 0.7)
+    deadline = time.monotonic() + 0.5
+
+    def be_late() -> None:
+        if 0 < deadline - time.monotonic() < 0.3:
+            threading.Event().wait(deadline + 0.05 - time.monotonic())
+
+    group[2].before_send = be_late
+    join(threads)
+    for member in group:
+        assert "1 at 'w1'" in str(member.error)
+    assert len({member.num_sent for member in group}) == 1
+
+
+def test_a_member_that_is_held_up_at_its_last_report_is_waited_for() -> None:
+    # As where its processor is taken away: all still tell the same.
+    group = make_group()
+    group[1].counts.request_came()
+    began = time.monotonic()
+
+    def stand_still() -> None:
+        if time.monotonic() > began + 0.15:
+            group[2].before_send = lambda: None
+            threading.Event().wait(began + 0.4 + 1.5 - time.monotonic())
+
+    group[2].before_send = stand_still
+    join(start(group, 0.4))
+    text = (
+        "all workers have reached the shutdown barrier, but calls are still under way after "
+        "0.4 s: 1 at 'w1'"
+    )
+    assert [str(member.error) for member in group] == [text] * 3
+    assert all(1.5 < member.took_s < 3 for member in group)
+
+
+def test_what_was_under_way_is_told_though_all_others_have_given_up_and_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shutdown_barrier, "_HELD_UP_S", 0.2)
+    group = make_group()
+    group[1].counts.request_came()
+    threads = start(group[:2], 0.4)
+    late = start(group[2:], 1.6)
+    join(threads)
+    # w0 has said goodbye; w1 still waits for its function, and takes no request any more.
+    group[1].barrier._report_came = lambda request: Future()  # type: ignore[method-assign]
+    group[0].dead = True
+    join(late)
+    assert "still under way after 1.6 s: 1 at 'w1'" in str(group[2].error)
+
+
+def test_a_member_that_stops_answering_after_it_has_come_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shutdown_barrier, "_HELD_UP_S", 0.2)
+    group = make_group()
+    thawed = threading.Event()
+
+    def freeze_at_the_second_report() -> None:
+        if group[2].num_sent == 2:
+            thawed.wait(20)
+
+    group[2].before_send = freeze_at_the_second_report
+    threads = start(group, 0.4)
+    join(threads[:2])
+    thawed.set()
+    join(threads)
+    for member in group[:2]:
+        assert "not all answered there until its end, within 0.4 s; missing: w2" in str(
+            member.error
+        )
+        assert member.took_s < 2.5
 
 
 # ---- over processes -----------------------------------------------------------------------------
