@@ -1,0 +1,51 @@
+"""How long this process was kept from running: what a bound on its waiting need not answer for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+
+_TICK_S = 0.005
+# A thread that is woken this late is no more than scheduled.
+_USUAL_S = 0.015
+
+
+class Standstill:
+    """Adds up, inside a block, how long this process stood still: stopped, or without a core.
+
+    Time in which its threads computed is none of it, so what hogs the interpreter is not excused.
+
+        with Standstill() as stood:
+            ...
+        assert took_s - stood.seconds < 0.2
+
+    Units   seconds
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._tick, name="standstill", daemon=True)
+
+    def __enter__(self) -> Standstill:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _tick(self) -> None:
+        is_over = False
+        while not is_over:
+            began, computed = time.monotonic(), time.process_time()
+            is_over = self._over.wait(_TICK_S)
+            elapsed = time.monotonic() - began - (time.process_time() - computed)
+            if elapsed > _TICK_S + _USUAL_S:
+                self.seconds += elapsed - _TICK_S
