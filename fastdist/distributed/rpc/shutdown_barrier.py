@@ -125,15 +125,18 @@ class ShutdownBarrier:
             verdict = self._one_round(deadline, timeout_s, before)
             if before.under_way == verdict.under_way == 0 and before.begun == verdict.begun:
                 return
-            self._require_time_left(deadline, timeout_s, verdict)
+            self._require_time_left(deadline, timeout_s, verdict, before)
 
-    def _require_time_left(self, deadline: float, timeout_s: float, verdict: _Verdict) -> None:
+    def _require_time_left(
+        self, deadline: float, timeout_s: float, verdict: _Verdict, before: _Verdict
+    ) -> None:
         # Members with about the same deadline give up in the same round, so that all tell the same:
         # who goes first would take its calls out of the sum that the others get next. So nobody
         # goes whose report has not announced it, though its time ran out since.
         left_s = deadline - time.monotonic()
         if not verdict.is_over and verdict.somebody_gives_up and left_s < _LATE_S:
-            raise _too_busy(verdict.busy, timeout_s)
+            # Who was busy may have given up meanwhile, and have left.
+            raise _too_busy(verdict.busy or before.busy, timeout_s)
 
     def _one_round(
         self, deadline: float, timeout_s: float, before: _Verdict | None = None
