@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 
 import pytest
 
-from tests.distributed.workers import WorkerFailed, run_group
+from tests.distributed.workers import (
+    Group,
+    WorkerFailed,
+    open_gate,
+    run_group,
+    wait_at,
+    wait_for_arrivals,
+)
 
 
 def raise_in_a_thread() -> str:
@@ -21,8 +30,6 @@ def raise_here() -> None:
 
 
 def return_the_rank() -> int:
-    import os
-
     return int(os.environ["RANK"])
 
 
@@ -38,3 +45,35 @@ def test_an_error_of_a_worker_fails_the_test() -> None:
 def test_an_error_in_a_thread_of_a_worker_fails_the_test() -> None:
     with pytest.raises(WorkerFailed, match=r"a thread of the worker died:(.|\n)*ZeroDivisionError"):
         run_group(raise_in_a_thread, 1)
+
+
+def be_held_until_the_gate_opens() -> list[bool]:
+    held = threading.Thread(target=wait_at, args=("gate",))
+    held.start()
+    wait_for_arrivals("gate", 1)
+    was_held = held.is_alive()
+    open_gate("gate")
+    held.join()
+    wait_at("gate")  # who comes late is not held
+    return [was_held, held.is_alive()]
+
+
+def test_a_gate_holds_who_comes_until_it_is_opened() -> None:
+    assert run_group(be_held_until_the_gate_opens, 1) == [[True, False]]
+
+
+def listen_at_the_port_of_the_group() -> int:
+    port = int(os.environ["MASTER_PORT"])
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def test_the_port_of_a_group_goes_to_nobody_else() -> None:
+    group = Group(__file__, 1)
+    try:
+        port = group[0].run(listen_at_the_port_of_the_group)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        assert group.end() == [0]
+    finally:
+        group.kill()

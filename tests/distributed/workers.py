@@ -7,6 +7,7 @@ import importlib.util
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -92,12 +93,11 @@ class Group:
     def __init__(
         self, file: str, world_size: int, environment: Mapping[str, str] | None = None
     ) -> None:
-        from fastdist.distributed.sockets import free_port
-
+        self._port = _kept_port()
         shared = {
             "WORLD_SIZE": str(world_size),
             "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(free_port()),
+            "MASTER_PORT": str(self._port.getsockname()[1]),
             **(environment or {}),
         }
         self.workers = [
@@ -115,14 +115,25 @@ class Group:
 
     def end(self) -> list[int]:
         """End all processes and return their exit codes."""
+        self._port.close()
         return [worker.end() for worker in self.workers]
 
     def kill(self) -> None:
         """End what is left of the group, at once."""
+        self._port.close()
         for worker in self.workers:
             if worker.process.poll() is None:
                 worker.process.kill()
                 worker.process.wait()
+
+
+def _kept_port() -> socket.socket:
+    """Return a port that nobody is given who asks for any: only who knows it can listen there."""
+    kept = socket.socket()
+    # libzmq sets it as well, and so finds the port free as long as nobody listens.
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind(("127.0.0.1", 0))
+    return kept
 
 
 def run_group(
@@ -142,6 +153,49 @@ def run_group(
         return results
     finally:
         group.kill()
+
+
+# ---- gates: where calls in a worker are held until the test lets them go on ---------------------
+
+
+class _Gate:
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.num_arrived = 0
+        self.is_open = False
+
+
+_gates: dict[str, _Gate] = {}
+
+
+def wait_at(gate: str, *args: object) -> str:
+    """Be held until somebody runs `open_gate` in this worker, and return the gate's name.
+
+    `args` are what else a call is to carry.
+    """
+    found = _gates.setdefault(gate, _Gate())
+    with found.changed:
+        found.num_arrived += 1
+        found.changed.notify_all()
+        if not found.changed.wait_for(lambda: found.is_open, DEADLINE_S):
+            raise TimeoutError(f"nobody opened the gate {gate!r} within {DEADLINE_S:g} s")
+    return gate
+
+
+def wait_for_arrivals(gate: str, number: int) -> None:
+    """Wait until so many have come to a gate of this worker."""
+    found = _gates.setdefault(gate, _Gate())
+    with found.changed:
+        if not found.changed.wait_for(lambda: found.num_arrived >= number, DEADLINE_S):
+            raise TimeoutError(f"{found.num_arrived} of {number} came to the gate {gate!r}")
+
+
+def open_gate(gate: str) -> None:
+    """Let all go on who wait at a gate of this worker, or come to it later."""
+    found = _gates.setdefault(gate, _Gate())
+    with found.changed:
+        found.is_open = True
+        found.changed.notify_all()
 
 
 # How threads of this worker died since the function under way began: a test that only counts what
