@@ -111,6 +111,7 @@ class RRef(Generic[T]):
         "_creation",
         "_fork_id",
         "_id",
+        "_is_deleted",
         "_owned",
         "_owner",
         "_type",
@@ -152,6 +153,8 @@ class RRef(Generic[T]):
         # The Future of the remote call that makes the value, where this worker made the call.
         self._creation: Future[Any] | None = None
         self._confirmed = owned is not None
+        # Whether the owner knows of its end, or has never heard of it.
+        self._is_deleted = False
         self._type = None
 
     def owner(self) -> WorkerInfo:
@@ -173,7 +176,8 @@ class RRef(Generic[T]):
     def to_here(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> T:
         """Return the value: on the owner itself, elsewhere a copy; waits until it is there.
 
-        Raises  what the function that makes the value raised; RpcTimeoutError; WorkerLostError
+        Raises  what the function that makes the value raised; RpcTimeoutError; WorkerLostError;
+                RpcError after shutdown, which deletes what other workers own
         """
         if self._owned is not None:
             timeout_s = 0.0 if timeout == constants.UNSET_RPC_TIMEOUT else timeout
@@ -183,6 +187,11 @@ class RRef(Generic[T]):
             error = creation.exception()
             if error is not None:  # the value was never made
                 raise copy_of(error) from error.__cause__
+        if self._is_deleted:
+            raise RpcError(
+                f"{self} has been deleted. Cannot call to_here() on it after deletion. Its value "
+                f"lives on {self._owner}, whom this worker left at rpc.shutdown(): fetch it before"
+            )
         return self._context.fetch(self, timeout)  # type: ignore[no-any-return]
 
     def local_value(self) -> T:
@@ -247,7 +256,7 @@ class RRef(Generic[T]):
             return  # its making failed
         if self._owned is not None:
             context.owned_died(self._owned)
-        else:
+        elif not self._is_deleted:
             context.user_died(self._owner.id, self._id, self._fork_id)
 
 

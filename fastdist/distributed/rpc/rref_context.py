@@ -95,7 +95,7 @@ class RRefContext:
                 to.id, MessageType.PYTHON_REMOTE_CALL, value, metadata, timeout_s, function
             )
         except BaseException:
-            rref._owner = self.me  # the owner has never heard of it: nothing to tell at its end
+            rref._is_deleted = True  # the owner has never heard of it
             self._confirm(fork_id)
             raise
         rref._creation = creation
@@ -119,8 +119,7 @@ class RRefContext:
 
     def user_died(self, owner_id: int, rref_id: int, fork_id: int) -> None:
         """Tell the owner, soon, that a reference here has ended."""
-        if owner_id != self.me.id:
-            self._notices.put(self._tell_delete, owner_id, (rref_id, fork_id))
+        self._notices.put(self._tell_delete, owner_id, (rref_id, fork_id))
 
     def owned_died(self, owned: OwnedValue) -> None:
         """Look, soon, whether a value that lives here is needed any more."""
@@ -139,8 +138,8 @@ class RRefContext:
         with self._lock:
             users = list(self._users.values())
         for rref in users:
-            owner_id, rref._owner = rref._owner.id, self.me
-            self._notices.put(self._tell_delete, owner_id, (rref._id, rref._fork_id))
+            rref._is_deleted = True
+            self._notices.put(self._tell_delete, rref._owner.id, (rref._id, rref._fork_id))
         self._notices.flush()
 
     def close(self) -> None:
