@@ -7,6 +7,7 @@ import gc
 import importlib.util
 import os
 import shutil
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -142,6 +143,15 @@ def leaves_nothing_behind() -> Iterator[None]:
     # The fixtures of a module may hold an agent, which may grow while a test uses it.
     with nothing_left_behind("test", wider=True):
         yield
+
+
+@pytest.fixture(autouse=True)
+def draws_the_same_numbers_in_each_run() -> None:
+    # A process that nobody has seeded draws others each time. Not imported for it: some tests look
+    # at what an import brings.
+    generator = sys.modules.get("fastdist.core.generator")
+    if generator is not None:
+        generator.manual_seed(generator.DEFAULT_SEED)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -134,7 +134,8 @@ def _restore(device: Device, state: np.ndarray) -> Generator:
 # Guards the two below; re-entered by finalizers and handlers of signals that draw.
 _defaults_lock = threading.RLock()
 _defaults: Final[dict[Device, Generator]] = {}
-_default_seed = DEFAULT_SEED
+# Another in every process: workers that nobody has seeded must not draw the same noise.
+_default_seed = int.from_bytes(os.urandom(8), "little")
 
 
 def default_generator_of(device: Device) -> Generator:

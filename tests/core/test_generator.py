@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -144,3 +146,11 @@ def test_a_handler_of_a_signal_may_save_the_state_that_its_thread_saves() -> Non
     drawn = Generator().manual_seed(3)
     for _ in each_ctrl_c(lambda: lambda: (drawn.get_state(), drawn.reserve(1)), drawn.get_state):
         assert drawn.initial_seed() == 3
+
+
+def test_processes_that_nobody_has_seeded_draw_other_numbers() -> None:
+    command = [sys.executable, "-c", "import fastdist as f; print(f.initial_seed(), f.rand(3))"]
+    drawn = {
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in "ab"
+    }
+    assert len(drawn) == 2
