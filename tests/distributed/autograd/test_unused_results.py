@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -22,23 +24,29 @@ from tests.distributed.autograd.programs import (
 pytestmark = pytest.mark.usefixtures("workers_hold_nothing")
 
 
+@contextmanager
+def asking_after(timeout_s: float) -> Iterator[None]:
+    """Let a root ask round once it has waited this long; calls inside would expire as soon."""
+    rpc._set_rpc_timeout(timeout_s)
+    try:
+        yield
+    finally:
+        rpc._set_rpc_timeout(30)
+
+
 @pytest.mark.seed("E13", "E14")
 @on_worker(0)
 def test_a_result_that_nobody_uses_is_named_within_two_timeouts() -> None:
     a = leaf(1)
-    rpc._set_rpc_timeout(0.3)
-    try:
-        with da.context() as context_id:
-            rpc.rpc_sync("w1", first_of, (a,))
-            used = rpc.rpc_sync("w2", first_of, (a,))
-            (unused,) = (
-                message_id for message_id in outside(rpc.rpc_sync, "w1", send_ids, (context_id,))
-            )
-            expected = rf"came to rest without an end.*worker 'w1' \(message ids {unused}\)"
-            with pytest.raises(GraphError, match=expected):
-                da.backward(context_id, [used.sum()], mode="fast")
-    finally:
-        rpc._set_rpc_timeout(30)
+    with da.context() as context_id:
+        rpc.rpc_sync("w1", first_of, (a,))
+        used = rpc.rpc_sync("w2", first_of, (a,))
+        (unused,) = (
+            message_id for message_id in outside(rpc.rpc_sync, "w1", send_ids, (context_id,))
+        )
+        expected = rf"came to rest without an end.*worker 'w1' \(message ids {unused}\)"
+        with asking_after(0.3), pytest.raises(GraphError, match=expected):
+            da.backward(context_id, [used.sum()], mode="fast")
 
 
 def send_ids(context_id: int) -> list[int]:
@@ -48,15 +56,11 @@ def send_ids(context_id: int) -> list[int]:
 @pytest.mark.seed("E13")
 @on_worker(0)
 def test_a_result_that_nobody_uses_far_away_is_named_too() -> None:
-    a = leaf(1)
-    rpc._set_rpc_timeout(0.3)
-    try:
-        with da.context() as context_id:
-            used = rpc.rpc_sync("w1", call_and_forget, (a,))
-            with pytest.raises(GraphError, match=r"came to rest.*worker 'w2' \(message ids \d+\)"):
-                da.backward(context_id, [used.sum()], mode="fast")
-    finally:
-        rpc._set_rpc_timeout(30)
+    a, expected = leaf(1), r"came to rest.*worker 'w2' \(message ids \d+\)"
+    with da.context() as context_id:
+        used = rpc.rpc_sync("w1", call_and_forget, (a,))
+        with asking_after(0.3), pytest.raises(GraphError, match=expected):
+            da.backward(context_id, [used.sum()], mode="fast")
 
 
 def call_and_forget(a: Tensor) -> Tensor:
