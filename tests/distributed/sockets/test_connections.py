@@ -29,7 +29,7 @@ from fastdist.distributed.sockets import (
     monitor,
     open_socket_names,
 )
-from fastdist.distributed.sockets.connections import hang_up
+from fastdist.distributed.sockets.connections import SPEAKS_WITHIN_S, hang_up
 from tests.distributed.sockets.test_monitor import kinds_until
 
 SECRET = JobSecret.parse("5a" * 32, "test")
@@ -261,12 +261,12 @@ def test_the_tenth_connection_waits_until_one_of_nine_ends(router: Socket) -> No
 
 def test_who_is_admitted_and_says_nothing_makes_room_for_who_speaks(router: Socket) -> None:
     assert router.connections is not None
-    router.connections._speaks_within_s = 0.3
     silent = [lane_of(1, router) for _ in range(MAX_CONNECTIONS)]
     for _, events in silent:
         kinds_until(events, monitor.HANDSHAKE_SUCCEEDED)
     lane, events = lane_of(1, router)
     kinds_until(events, monitor.HANDSHAKE_FAILED)
+    router.connections._clock = lambda: time.monotonic() + SPEAKS_WITHIN_S
     speak(lane, events, router)
     for _, silent_events in silent:
         kinds_until(silent_events, monitor.DISCONNECTED)
