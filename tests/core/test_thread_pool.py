@@ -44,13 +44,22 @@ def pool(source: QueueSource) -> Iterator[ThreadPool]:
     assert pool.stop(DEADLINE_S) == []
 
 
-def test_short_work_of_the_source_stays_on_one_thread(
-    pool: ThreadPool, source: QueueSource
+def test_work_that_the_watcher_sees_but_once_stays_on_one_thread(
+    pool: ThreadPool, source: QueueSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Each work is looked at once, by itself; how often the watcher looks is the machine's affair.
+    monkeypatch.setattr(pool._watcher, "attend", lambda *, hurry: None)
     names: SimpleQueue[str] = SimpleQueue()
+    seen = 0
+
+    def be_seen() -> None:
+        nonlocal seen
+        seen, is_watching, _ = pool.look(seen)
+        names.put(threading.current_thread().name if is_watching else "nobody")
+
     for _ in range(20):
-        source.give(lambda: names.put(threading.current_thread().name))
-    assert len({names.get(timeout=DEADLINE_S) for _ in range(20)}) <= 2
+        source.give(be_seen)
+    assert {names.get(timeout=DEADLINE_S) for _ in range(20)} == {"fastdist-test-pool-0"}
 
 
 def test_the_source_is_read_on_while_a_work_is_stuck(pool: ThreadPool, source: QueueSource) -> None:
