@@ -64,7 +64,7 @@ e, inf, nan, newaxis, pi = _math.e, _math.inf, _math.nan, None, _math.pi
 
 _ROOMS = frozenset(
     ("autograd", "cuda", "data", "distributed", "futures", "info", "nn", "optim", "testing")
-) | {"utils"}
+) | {"multiprocessing", "utils"}
 __all__ = [
     "Generator",
     "Size",

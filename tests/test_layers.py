@@ -21,6 +21,7 @@ ROOMS: dict[str, set[str]] = {
     "kernels.cuda": {"core"},
     "profiler": {"core"},
     "futures": {"core"},
+    "multiprocessing": {"core"},
     "backends": {"kernels.cpu", "kernels.cuda", "core"},
     "tensor": {"backends"},
     "graph": {"tensor"},

@@ -12,7 +12,6 @@ _LISTED = 60
 _INSTEAD = {
     "fastdist.save": "pickle.dump(model.state_dict(), file) keeps the same",
     "fastdist.load": "pickle.load(file) reads what pickle.dump kept; only of files that you trust",
-    "fastdist.multiprocessing": "`fastdist run` or Python's own multiprocessing starts workers",
 }
 
 

@@ -1,0 +1,231 @@
+"""Python's multiprocessing with torch.multiprocessing's `spawn`: one function in many processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from .core.errors import FastdistError
+
+__all__ = [
+    "ProcessContext",
+    "ProcessException",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "SpawnContext",
+    "spawn",
+    "start_processes",
+]
+
+# How long a process that is told to end may take for it, where the caller says nothing.
+GRACE_S = 30.0
+# Fewer bytes than any pipe holds.
+_MOST_TOLD = 32_000
+
+
+class ProcessException(FastdistError, RuntimeError):
+    """A process that `spawn` has started failed: which one, and its process id."""
+
+    def __init__(self, msg: str, error_index: int, pid: int) -> None:
+        super().__init__(msg)
+        self.msg = msg
+        self.error_index = error_index
+        self.pid = pid
+        self.error_pid = pid
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.msg, self.error_index, self.pid)
+
+
+class ProcessRaisedException(ProcessException):
+    """The function raised; the text holds the traceback of its process."""
+
+
+class ProcessExitedException(ProcessException):
+    """The process ended without a word: by a signal, or with an exit code."""
+
+    def __init__(
+        self,
+        msg: str,
+        error_index: int,
+        error_pid: int,
+        exit_code: int,
+        signal_name: str | None = None,
+    ) -> None:
+        super().__init__(msg, error_index, error_pid)
+        self.exit_code = exit_code
+        self.signal_name = signal_name
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (
+            type(self),
+            (self.msg, self.error_index, self.pid, self.exit_code, self.signal_name),
+        )
+
+
+class ProcessContext:
+    """Processes that run one function, to be joined.
+
+    Thread  one at a time
+    Source  PyTorch, torch/multiprocessing/spawn.py
+    """
+
+    def __init__(self) -> None:
+        self.processes: list[BaseProcess] = []
+        self._reports: list[Connection] = []
+        self._running: dict[Any, int] = {}  # sentinel -> index
+
+    def _start(self, process: BaseProcess, report: Connection) -> None:
+        self._reports.append(report)
+        process.start()
+        self._running[process.sentinel] = len(self.processes)
+        self.processes.append(process)
+
+    def pids(self) -> list[int]:
+        """Return the processes' ids."""
+        return [process.pid or 0 for process in self.processes]
+
+    def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
+        """Wait until all have ended, or one fails, which ends the others.
+
+        Units   seconds; timeout None waits for ever, grace_period for which those that are told to
+                end (SIGTERM) are waited for before they are killed, 30 where None
+        Return  True when all have ended well, False when the time was over before
+        Raises  ProcessRaisedException with the function's traceback, ProcessExitedException
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self._running:
+            left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+            ended = wait(list(self._running), left_s)
+            if not ended:
+                return False
+            for index in sorted([self._running.pop(sentinel) for sentinel in ended]):
+                self.processes[index].join()
+                if self.processes[index].exitcode:
+                    failure = self._failure(index)
+                    self._end(GRACE_S if grace_period is None else grace_period)
+                    raise failure
+        self._end(0.0)
+        return True
+
+    def _end(self, grace_s: float) -> None:
+        """End those that still run, told first, then killed, and let go of what they hold."""
+        deadline = time.monotonic() + grace_s
+        for process in self.processes:
+            if process.is_alive():
+                process.terminate()
+        for process in self.processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+        self._running.clear()
+        for report in self._reports:
+            report.close()
+
+    def _failure(self, index: int) -> ProcessException:
+        process, report = self.processes[index], self._reports[index]
+        pid, exit_code = process.pid or 0, process.exitcode or 0
+        try:
+            # Polled, for a process of its own may live on and hold the other end.
+            told = report.recv_bytes() if report.poll() else b""
+        except EOFError:
+            told = b""
+        if told:
+            error = told.decode(errors="replace")
+            text = f"\n\n-- Process {index} terminated with the following error:\n{error}"
+            return ProcessRaisedException(text, index, pid)
+        if exit_code > 0:
+            text = f"process {index} terminated with exit code {exit_code}"
+            return ProcessExitedException(text, index, pid, exit_code)
+        name = signal.Signals(-exit_code).name
+        text = f"process {index} terminated with signal {name}"
+        return ProcessExitedException(text, index, pid, exit_code, name)
+
+
+SpawnContext = ProcessContext
+
+
+def start_processes(
+    fn: Callable[..., object],
+    args: Sequence[Any] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> ProcessContext | None:
+    """Run fn(i, *args) in nprocs new processes, i counting from 0, and wait for them.
+
+    They end with the process that started them. Where one fails the others are ended.
+
+    Return  None after all have ended well; without join, at once, a ProcessContext to be joined
+    Raises  ValueError for no process; what `ProcessContext.join` raises; TypeError or
+            PicklingError for a function or arguments that cannot be sent to a new process
+    Note    the script needs `if __name__ == "__main__":` around the call, for new processes import
+            it; `fastdist run` starts workers without that, on several machines, too
+    """
+    if nprocs < 1:
+        raise ValueError(f"nprocs is {nprocs}; expected at least 1 process")
+    context = multiprocessing.get_context(start_method)
+    started = ProcessContext()
+    try:
+        for index in range(nprocs):
+            report, writer = context.Pipe(duplex=False)
+            with writer:
+                process = context.Process(  # type: ignore[attr-defined]
+                    target=_run, args=(fn, index, tuple(args), writer), daemon=daemon
+                )
+                started._start(process, report)
+        if not join:
+            return started
+        started.join()
+    except BaseException:
+        # Not all could be started, or somebody interrupts the wait.
+        started._end(GRACE_S)
+        raise
+    return None
+
+
+def spawn(
+    fn: Callable[..., object],
+    args: Sequence[Any] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> ProcessContext | None:
+    """Run fn(i, *args) in nprocs new processes; see `start_processes`."""
+    return start_processes(fn, args, nprocs, join, daemon, start_method)
+
+
+def _run(fn: Callable[..., object], index: int, args: tuple[Any, ...], report: Connection) -> None:
+    threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
+    try:
+        fn(index, *args)
+    except KeyboardInterrupt:
+        pass  # whoever struck it sees it in the process that waits
+    except Exception:
+        # The end of it, should it be long: nobody reads before this process has ended.
+        report.send_bytes(traceback.format_exc().encode(errors="replace")[-_MOST_TOLD:])
+        sys.exit(1)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def __getattr__(name: str) -> Any:
+    """Return what Python's multiprocessing offers under a name."""
+    return getattr(multiprocessing, name)

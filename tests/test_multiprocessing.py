@@ -1,0 +1,185 @@
+"""`spawn`: what its processes run, how their failures are told, and that none is left behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import fastdist
+import fastdist.distributed.autograd as dist_autograd
+import fastdist.distributed.rpc as rpc
+import fastdist.multiprocessing as mp
+from fastdist.core.errors import FastdistError
+from fastdist.distributed.sockets.addresses import free_port
+
+_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+
+
+def write_index(index: int, folder: str, text: str) -> None:
+    Path(folder, str(index)).write_text(text)
+
+
+def fail_in_the_second(index: int) -> None:
+    if index == 1:
+        raise ValueError(f"no luck in {index}")
+    threading.Event().wait(60)
+
+
+def exit_with(index: int, code: int) -> None:
+    sys.exit(code)
+
+
+def die_by(index: int, number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
+def wait_for(index: int, name: str) -> None:
+    deadline = time.monotonic() + 60
+    while not os.path.exists(name) and time.monotonic() < deadline:
+        threading.Event().wait(0.01)
+
+
+def raise_much(index: int) -> None:
+    raise RuntimeError("x" * 1_000_000 + " the end")
+
+
+def train(rank: int, world_size: int, port: int) -> None:
+    # As the tutorials have it.
+    os.environ["MASTER_ADDR"] = "localhost"
+    os.environ["MASTER_PORT"] = str(port)
+    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=world_size)
+    if rank == 0:
+        x = fastdist.ones(3, requires_grad=True)
+        with dist_autograd.context() as context_id:
+            y = rpc.rpc_sync("worker1", fastdist.mul, args=(x, 2))
+            dist_autograd.backward(context_id, [y.sum()])
+            assert dist_autograd.get_gradients(context_id)[x].tolist() == [2.0, 2.0, 2.0]
+    rpc.shutdown()
+
+
+def test_each_process_gets_its_index_and_the_arguments(tmp_path: Path) -> None:
+    assert mp.spawn(write_index, args=(str(tmp_path), "here"), nprocs=2) is None
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "0": "here",
+        "1": "here",
+    }
+
+
+def test_a_tutorials_workers_train() -> None:
+    mp.spawn(train, args=(2, free_port()), nprocs=2, join=True)
+
+
+def test_the_traceback_of_who_failed_is_told_and_the_others_are_ended() -> None:
+    started = mp.spawn(fail_in_the_second, nprocs=3, join=False)
+    assert started is not None
+    pids = started.pids()
+    with pytest.raises(mp.ProcessRaisedException) as raised:
+        started.join()
+    text = str(raised.value)
+    assert text.startswith("\n\n-- Process 1 terminated with the following error:\nTraceback")
+    assert text.rstrip().endswith("ValueError: no luck in 1")
+    assert (raised.value.error_index, raised.value.error_pid) == (1, pids[1])
+    assert isinstance(raised.value, FastdistError)
+    assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+
+
+def test_what_a_process_ended_by_is_told() -> None:
+    with pytest.raises(mp.ProcessExitedException, match=r"^process 0 terminated with exit code 3$"):
+        mp.spawn(exit_with, args=(3,))
+    with pytest.raises(
+        mp.ProcessExitedException, match=r"^process 0 terminated with signal SIGKILL$"
+    ) as raised:
+        mp.spawn(die_by, args=(signal.SIGKILL,))
+    copy = pickle.loads(pickle.dumps(raised.value))
+    assert (copy.exit_code, copy.signal_name, str(copy)) == (-9, "SIGKILL", str(raised.value))
+    mp.spawn(exit_with, args=(0,))
+
+
+def test_a_join_with_a_timeout_can_be_repeated(tmp_path: Path) -> None:
+    started = mp.spawn(wait_for, args=(str(tmp_path / "go"),), nprocs=2, join=False)
+    assert started is not None
+    assert started.join(timeout=0.05) is False
+    (tmp_path / "go").touch()
+    assert started.join(timeout=60) is True
+    assert started.join() is True
+
+
+def test_a_text_longer_than_a_pipe_is_told_by_its_end() -> None:
+    with pytest.raises(mp.ProcessRaisedException, match="the end"):
+        mp.spawn(raise_much)
+
+
+def test_what_cannot_be_sent_to_a_process_leaves_none_behind() -> None:
+    with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
+        mp.spawn(lambda index: None, nprocs=2)
+    with pytest.raises(ValueError, match="nprocs is 0; expected at least 1"):
+        mp.spawn(write_index, nprocs=0)
+    assert not multiprocessing.active_children()
+
+
+def test_pythons_own_names_are_there() -> None:
+    assert mp.Queue == multiprocessing.Queue
+    assert mp.get_context("spawn") is multiprocessing.get_context("spawn")
+    with pytest.raises(AttributeError, match="has no attribute 'spwan'"):
+        _ = mp.spwan
+
+
+_SPAWNS = """
+import threading
+import fastdist.multiprocessing as mp
+
+def wait(index):
+    threading.Event().wait(60)
+
+if __name__ == "__main__":
+    started = mp.spawn(wait, nprocs=2, join=False)
+    print(*started.pids(), flush=True)
+    started.join()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_processes_end_with_the_one_that_started_them(tmp_path: Path, number: int) -> None:
+    script = tmp_path / "spawns.py"
+    script.write_text(_SPAWNS)
+    with subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, text=True, env=_ENVIRONMENT
+    ) as starter:
+        assert starter.stdout is not None
+        spawned = [os.pidfd_open(int(pid)) for pid in starter.stdout.readline().split()]
+        starter.send_signal(number)
+    assert len(spawned) == 2
+    for one in spawned:
+        assert select.select([one], [], [], 20)[0], "a process outlives the one that started it"
+        os.close(one)
+
+
+def test_who_is_interrupted_while_they_run_ends_them(tmp_path: Path) -> None:
+    script = tmp_path / "spawns.py"
+    script.write_text(_SPAWNS.replace(", join=False)", ", join=True)").replace("started.p", "p"))
+    with subprocess.Popen(
+        [sys.executable, script], stderr=subprocess.PIPE, text=True, env=_ENVIRONMENT
+    ) as starter:
+        while len(children := _children_of(starter.pid)) < 3:  # and Python's own tracker
+            assert starter.poll() is None
+        spawned = [os.pidfd_open(pid) for pid in children]
+        starter.send_signal(signal.SIGINT)
+        assert starter.stderr is not None
+        assert "KeyboardInterrupt" in starter.stderr.read()
+    for one in spawned:
+        assert select.select([one], [], [], 20)[0], "a process outlives the one that started it"
+        os.close(one)
+
+
+def _children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
