@@ -7,8 +7,8 @@ from collections.abc import Sequence
 # FastdistError
 # +-- ShapeError, DTypeError, DeviceError, ScalarSyntaxError, GraphError, VersionError
 # |                +-- KernelError, OutOfMemoryError
-# +-- ContextError                     a distributed autograd context that is not there, or of
-# another job |   +-- ContextReleasedError
+# +-- ContextError                     a distributed autograd context that is not there
+# |   +-- ContextReleasedError
 # +-- FutureError
 # +-- StoreError
 # |   +-- StoreTimeoutError, StoreLostError

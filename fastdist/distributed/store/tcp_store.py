@@ -264,8 +264,8 @@ class TCPStore(Store):
             if not self._pause(deadline):
                 raise StoreTimeoutError(
                     f"no store at {self.host}:{self.port} in time: its owner left no secret for "
-                    "this user; is rank 0 running here? If the job's secret was given to it, give "
-                    "FASTDIST_JOB_SECRET_FILE here as well"
+                    "this user; is rank 0 running here, and does it expect others (world size)? If "
+                    "the job's secret was given to it, give FASTDIST_JOB_SECRET_FILE here as well"
                 )
 
     def _pause(self, deadline: float) -> bool:
