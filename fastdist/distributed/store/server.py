@@ -152,7 +152,8 @@ def _bind_error(host: str, port: int, error: zmq.ZMQError) -> str:
         return (
             f"port {port} of {host!r} is taken: another job or process has it, or a second "
             "worker of this job that says it is rank 0; choose another (MASTER_PORT, "
-            "--master-port of `fastdist run`, or the port of tcp://HOST:PORT), or set FASTDIST_STORE_HOSTED=1 if a launcher hosts it"
+            "--master-port of `fastdist run`, or the port of tcp://HOST:PORT), or set "
+            "FASTDIST_STORE_HOSTED=1 if a launcher hosts it"
         )
     if error.errno in (errno.EADDRNOTAVAIL, errno.ENODEV, errno.EINVAL):
         return (
