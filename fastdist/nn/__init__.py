@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ..core.missing import explain_missing
 from ..tensor.parameter import Parameter
-from . import functional, init, utils
+from . import functional, init, parameter, utils
 from .activation import GELU, LeakyReLU, LogSoftmax, ReLU, Sigmoid, SiLU, Softmax, Tanh
 from .container import ModuleDict, ModuleList, Sequential
 from .dropout import Dropout
@@ -51,6 +51,7 @@ __all__ = [
     "Unflatten",
     "functional",
     "init",
+    "parameter",
     "utils",
 ]
 

@@ -241,3 +241,9 @@ def test_a_deleted_attribute_is_gone() -> None:
 
 def test_dir_lists_what_was_registered() -> None:
     assert {"linear", "factor", "seen", "forward"} <= set(dir(Scaled()))
+
+
+def test_parameter_is_found_where_pytorch_has_it_too() -> None:
+    from fastdist.nn.parameter import Parameter
+
+    assert Parameter is fastdist.nn.Parameter is fastdist.nn.parameter.Parameter

@@ -54,6 +54,7 @@ from .rref import RRef
 from .zmq_agent import ZmqAgent
 
 TensorPipeAgent = ZmqAgent
+PyRRef = RRef  # both names stand in PyTorch's annotations
 
 __all__ = [
     "BackendType",
@@ -61,6 +62,7 @@ __all__ = [
     "Future",
     "Limits",
     "MessageType",
+    "PyRRef",
     "RRef",
     "Reply",
     "RpcAgent",

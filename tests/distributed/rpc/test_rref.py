@@ -217,3 +217,7 @@ def many_at_once() -> None:
 def test_rref(group: Group, body: Any) -> None:
     group[0].run(body)
     group[0].run(wait_until_none_is_left)
+
+
+def test_annotations_with_pytorchs_other_name_hold() -> None:
+    assert rpc.PyRRef is rpc.RRef
