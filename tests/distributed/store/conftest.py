@@ -1,12 +1,15 @@
-"""A store that is served by this process, and the question whether it still serves."""
+"""A store that this process serves, whether it still does, and a client without patience."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+import zmq
 
-from fastdist.distributed.store import TCPStore, host_store
+from fastdist.distributed.sockets import SocketEvent, SocketMonitor, Waiter, monitor
+from fastdist.distributed.sockets.waiting import HasFileno
+from fastdist.distributed.store import TCPStore, connection, host_store
 
 
 @pytest.fixture
@@ -14,6 +17,25 @@ def served() -> Iterator[TCPStore]:
     store, _ = host_store(timeout=10)
     yield store
     store.close()
+
+
+def end_waits_once_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the time of who looks for a store be over as soon as it sees that something listens."""
+    is_seen = False
+
+    class Monitor(SocketMonitor):
+        def try_receive(self) -> SocketEvent | None:
+            nonlocal is_seen
+            event = super().try_receive()
+            is_seen = is_seen or (event is not None and event.kind == monitor.CONNECTED)
+            return event
+
+    class ImpatientWaiter(Waiter):
+        def wait(self, deadline: float | None) -> list[zmq.Socket[bytes] | HasFileno]:
+            return [] if is_seen else super().wait(deadline)
+
+    monkeypatch.setattr(connection, "SocketMonitor", Monitor)
+    monkeypatch.setattr(connection, "Waiter", ImpatientWaiter)
 
 
 def assert_serves(store: TCPStore) -> None:

@@ -17,7 +17,7 @@ from fastdist.distributed.store import TCPStore, access, host_store
 from fastdist.distributed.store.access import client_security
 from fastdist.distributed.store.state import Op, Status, StoreState
 from fastdist.distributed.store.wire import Question, pack_question, unpack_reply
-from tests.distributed.store.conftest import assert_serves
+from tests.distributed.store.conftest import assert_serves, end_waits_once_connected
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,10 @@ def test_a_key_makes_no_more_connections_than_the_host_can_spare(
         first.set("first", "came")
         for _ in range(2):
             clients.enter_context(TCPStore("127.0.0.1", port, timeout=10)).num_keys()
-        with pytest.raises(StoreTimeoutError, match="takes no more connections for now"):
-            TCPStore("127.0.0.1", port, timeout=0.5)
+        with monkeypatch.context() as patch:
+            end_waits_once_connected(patch)
+            with pytest.raises(StoreTimeoutError, match="takes no more connections for now"):
+                TCPStore("127.0.0.1", port, timeout=10)
         store.set("kept", "serving")
         first.close()
         with TCPStore("127.0.0.1", port, timeout=20) as late:
