@@ -32,8 +32,10 @@ def test_three_workers_meet_and_call(start_run: Any) -> None:
 
 def test_who_waits_says_for_whom(start_run: Any) -> None:
     wait = """
-    if rank == 1:
-        print("pid is", os.getpid())
+    from fastdist.distributed.store import waiting_line
+    waiting_line._FIRST_S = 0.2
+    if rank != 0:
+        print("before", rank, "comes, it is", os.getpid())
         signal.sigwait([signal.SIGUSR1])
     """
     text = _SHORT.replace("    rpc.init_rpc", wait + "rpc.init_rpc", 1)
@@ -43,9 +45,11 @@ def test_who_waits_says_for_whom(start_run: Any) -> None:
         1,
     )
     run = start_run(text, "-n", "3")
-    pid = run.number_after("pid is")
-    run.wait_for("[rank 0] fastdist: 'worker0' (rank 0) waits for rank 1 of 3 (2 of ", of="err")
-    os.kill(pid, signal.SIGUSR1)
+    one, two = [run.number_after(f"before {rank} comes, it is") for rank in (1, 2)]
+    run.wait_for("[rank 0] fastdist: 'worker0' (rank 0) waits for ranks 1-2 of 3 (", of="err")
+    os.kill(two, signal.SIGUSR1)
+    run.wait_for("[rank 0] fastdist: 'worker0' (rank 0) waits for rank 1 of 3 (", of="err")
+    os.kill(one, signal.SIGUSR1)
     assert run.end() == 0
     assert b"[rank 0] fastdist: 'worker0' (rank 0) goes on after " in run.err
     assert b"[rank 2] fastdist" not in run.err
