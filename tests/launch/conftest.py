@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 import fastdist
+from tests.standstill import Standstill
 
 BOUND_S = 20.0
 # A script finds fastdist even where it is not installed.
@@ -60,11 +61,19 @@ class Run:
             assert self._read(until)
 
     def end(self, timeout_s: float = BOUND_S) -> int:
-        """Read until the launcher has ended, and return its exit status."""
-        until = time.monotonic() + timeout_s
-        while self._open:
-            assert self._read(until), f"did not end: {self.out!r} {self.err!r}"
-        return self.process.wait(max(0.1, until - time.monotonic()))
+        """Read until the launcher has ended, in time, and return its exit status.
+
+        Time in which this process stood still does not count: the launcher had no core, either.
+        """
+        began = time.monotonic()
+        until = began + max(timeout_s, BOUND_S)
+        with Standstill() as stood:
+            while self._open:
+                assert self._read(until), f"did not end: {self.out!r} {self.err!r}"
+            status = self.process.wait(max(0.1, until - time.monotonic()))
+        took_s = time.monotonic() - began - stood.seconds
+        assert took_s < timeout_s, f"ended after {took_s:.2f} s: {self.out!r} {self.err!r}"
+        return status
 
     def _read(self, until: float) -> bool:
         left = until - time.monotonic()

@@ -177,10 +177,8 @@ def test_a_killed_worker_ends_the_job_within_five_seconds_and_is_named(
     run = start_run(_PIDS, "-n", "3")
     pids = [run.number_after(f"pid of {rank} is") for rank in range(3)]
     others = [watch(pids[0]), watch(pids[2])]
-    start = time.monotonic()
     os.kill(pids[1], signal.SIGKILL)
     assert run.end(5.0) == 128 + signal.SIGKILL
-    assert time.monotonic() - start < 5.0
     assert "rank 1 was killed by SIGKILL" in run.err.decode()
     assert f"(pid {pids[1]})" in run.err.decode()
     assert all(other.ends_within(0.0) for other in others)
@@ -230,10 +228,8 @@ def test_an_ending_signal_ends_all_within_two_seconds_and_leaves_nothing(
     ]
     left = [watch(pid) for pid in pids]
     assert len(list(private.glob("fastdist-*/left"))) == 1
-    start = time.monotonic()
     run.process.send_signal(number)
     assert run.end(2.0) == 128 + number
-    assert time.monotonic() - start < 2.0
     assert all(process.ends_within(0.5) for process in left)
     assert b"Traceback" not in run.err
     assert f"ended by {number.name}" in run.err.decode()
