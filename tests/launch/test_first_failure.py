@@ -12,6 +12,7 @@ import pytest
 
 from fastdist.launch import main as launch_main
 from fastdist.launch import output
+from fastdist.launch.failure_text import FailureText
 
 # Two workers that keep an order: they meet at a named pipe, and wait for each other's end.
 _TOOLS = """
@@ -173,13 +174,24 @@ def test_a_traceback_that_had_to_be_shown_is_referred_to(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output, "HELD_TEXT_S", 0.1)
+    os.mkfifo(tmp_path / "shown")
+    shown, release = os.open(tmp_path / "shown", os.O_RDWR), FailureText.release
+
+    def release_and_tell(text: FailureText) -> list[bytes]:
+        held = release(text)
+        if held:
+            os.write(shown, b"!")
+        return held
+
+    monkeypatch.setattr(FailureText, "release", release_and_tell)
     script = tmp_path / "ends_late.py"
     script.write_text(
-        "import atexit, threading\n"
-        "atexit.register(threading.Event().wait, 1.5)\n"
+        "import atexit, select\n"
+        f"atexit.register(select.select, [open({str(tmp_path / 'shown')!r})], [], [], 20)\n"
         "raise ValueError('user bug')\n"
     )
     assert launch_main.main([str(script)]) == 1
+    os.close(shown)
     lines = capfd.readouterr().err.splitlines()
     assert "[rank 0] ValueError: user bug" in lines
     assert lines[-1] == "the last traceback that it wrote stands above: ValueError: user bug"
