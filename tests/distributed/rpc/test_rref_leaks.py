@@ -14,7 +14,7 @@ import pytest
 
 from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
 from fastdist.distributed import rpc
-from tests.distributed.workers import Group
+from tests.distributed.workers import Group, open_gate, wait_at
 
 
 class Value:
@@ -47,17 +47,15 @@ def hold(seconds: float) -> None:
 has_begun = threading.Event()
 
 
-def keep_busy(to: str, seconds: float) -> Any:
+def keep_busy(to: str) -> None:
     """Hold the one thread of a worker: calls on other lanes could come before one that is sent."""
-    has_begun.clear()
-    busy = rpc.rpc_async(to, tell_and_hold, (seconds,))
+    rpc.rpc_async(to, tell_and_wait)
     assert has_begun.wait(10)
-    return busy
 
 
-def tell_and_hold(seconds: float) -> None:
+def tell_and_wait() -> None:
     rpc.rpc_async("w0", has_begun_there)
-    hold(seconds)
+    wait_at("gate")
 
 
 def has_begun_there() -> None:
@@ -71,8 +69,25 @@ def keep(*rrefs: Any) -> None:
 kept: list[Any] = []
 
 
-def give_late(seconds: float) -> Any:
-    hold(seconds)
+def wait_for_calls(number: int) -> None:
+    """Wait until so many calls have come to this worker and are not over."""
+    deadline = time.monotonic() + 12
+    while (active := int(rpc._get_debug_info()["agent.server_active_calls"])) < number:
+        assert time.monotonic() < deadline, active
+
+
+def open_gate_too_late(num_calls: int) -> None:
+    """Go on here when so many calls have come, and what waits for the gate's opening is late."""
+    wait_for_calls(num_calls)
+    hold(2 * SHORT_S)
+    open_gate("gate")
+
+
+SHORT_S = 0.05
+
+
+def give_at_gate() -> Any:
+    wait_at("gate")
     return rpc.RRef(Value())
 
 
@@ -121,17 +136,20 @@ def of_a_function_that_is_not_there() -> None:
 
 
 def that_waits_until_its_time_is_over() -> None:
-    busy = keep_busy("w1", 0.5)
+    keep_busy("w1")
     for call in (rpc.rpc_sync, lambda *to, timeout: rpc.rpc_async(*to, timeout=timeout).wait()):
         with pytest.raises(RpcTimeoutError):
-            call("w1", keep, (rpc.RRef(Value()),), timeout=0.05)
-    busy.wait()
+            call("w1", keep, (rpc.RRef(Value()),), timeout=SHORT_S)
 
 
 def whose_answer_comes_late() -> None:
-    for call in (rpc.rpc_sync, lambda *to, timeout: rpc.rpc_async(*to, timeout=timeout).wait()):
-        with pytest.raises(RpcTimeoutError):
-            call("w1", give_late, (0.3,), timeout=0.05)
+    with pytest.raises(RpcTimeoutError):
+        rpc.rpc_sync("w1", give_at_gate, timeout=SHORT_S)
+
+
+def whose_answer_comes_late_for_a_future() -> None:
+    with pytest.raises(RpcTimeoutError):
+        rpc.rpc_async("w1", give_at_gate, timeout=SHORT_S).wait()
 
 
 def whose_answer_does_not_pickle() -> None:
@@ -147,37 +165,37 @@ def that_is_for_a_third() -> None:
     """Pass on what w2 owns, in a call to w1 that is too late."""
     rref = rpc.remote("w2", Value)
     rref.to_here()
-    busy = keep_busy("w1", 0.5)
+    keep_busy("w1")
     with pytest.raises(RpcTimeoutError):
-        rpc.rpc_sync("w1", keep, (rref,), timeout=0.05)
-    busy.wait()
+        rpc.rpc_sync("w1", keep, (rref,), timeout=SHORT_S)
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("call", "num_calls"),
     [
-        with_something_that_does_not_pickle,
-        of_a_function_that_is_not_there,
-        that_waits_until_its_time_is_over,
-        whose_answer_comes_late,
-        whose_answer_does_not_pickle,
-        that_is_for_a_third,
+        (with_something_that_does_not_pickle, 0),
+        (of_a_function_that_is_not_there, 0),
+        (that_waits_until_its_time_is_over, 3),
+        (whose_answer_comes_late, 0),
+        (whose_answer_comes_late_for_a_future, 0),
+        (whose_answer_does_not_pickle, 0),
+        (that_is_for_a_third, 2),
     ],
 )
-def test_no_value_outlives_a_call(group: Group, call: Callable[[], None]) -> None:
+def test_no_value_outlives_a_call(group: Group, call: Callable[[], None], num_calls: int) -> None:
     group[0].run(call)
+    group[1].run(open_gate_too_late, num_calls)
     group[0].run(wait_until_none_is_left, "w0", "w1", "w2")
     group.run_all(leave)
 
 
 def fetch_what_is_never_made() -> None:
     """Fetch a value at w1 from w2, whose maker's call waits there until its time is over."""
-    busy = rpc.rpc_async("w1", hold, (1.0,))
-    rref = rpc.remote("w1", Value, timeout=0.2)
+    keep_busy("w1")
+    rref = rpc.remote("w1", Value, timeout=SHORT_S)
     rpc.rpc_sync("w2", begin_to_fetch, (rref,))
     with pytest.raises(RpcTimeoutError):
         rref._creation.wait()
-    busy.wait()
 
 
 def begin_to_fetch(rref: Any) -> None:
@@ -204,6 +222,7 @@ def test_who_waits_for_a_value_hears_that_the_call_which_makes_it_came_too_late(
     group: Group,
 ) -> None:
     group[0].run(fetch_what_is_never_made)
+    group[1].run(open_gate_too_late, 3)
     (outcome,) = group[2].run(end_of_fetch)
     assert outcome.startswith("RpcTimeoutError: worker 'w1' did not run the remote call of worker")
     group[0].run(wait_until_none_is_left, "w0", "w1", "w2")
@@ -212,15 +231,23 @@ def test_who_waits_for_a_value_hears_that_the_call_which_makes_it_came_too_late(
 
 def fill_with_calls() -> None:
     """Let remote calls and references wait at w1, whose only thread is busy."""
-    rpc.rpc_async("w1", hold, (1.5,))
+    keep_busy("w1")
     for _ in range(3):
         kept.append(rpc.remote("w1", Value))
-    hold(0.2)
+
+
+def wait_until_dead(rank: int) -> None:
+    deadline = time.monotonic() + 12
+    while not is_dead(rank):
+        assert time.monotonic() < deadline
 
 
 def test_calls_of_the_dead_that_still_wait_leave_nothing_behind(group: Group) -> None:
     group[0].run(fill_with_calls)
+    group[1].run(wait_for_calls, 4)
     group[0].kill()
+    group[1].run(wait_until_dead, 0)
+    group[1].run(open_gate, "gate")
     group[2].run(wait_until_none_is_left, "w1", "w2")
 
 
