@@ -247,13 +247,15 @@ def words_of_rank(rank: int, incarnation: int, to: int) -> list[bytes]:
     return [bytes(*hello.encode()), bytes(*call.encode())]
 
 
-def answers_to(port: int, security: Security, peer: str, words: list[bytes]) -> list[bytes]:
+def answers_to(
+    port: int, security: Security, peer: str, words: list[bytes], patience_s: float = 1.0
+) -> list[bytes]:
     lane = make_socket(zmq.DEALER, "lane of a stranger", options={zmq.IMMEDIATE: 0})
     connect(lane, f"tcp://127.0.0.1:{port}", security, peer)
     for word in words:
         lane.send(word)
     answers = []
-    while len(answers) < len(words) and lane.poll(1000):
+    while len(answers) < len(words) and lane.poll(round(1000 * patience_s)):
         answers.append(lane.recv())
     lane.close()
     return answers
@@ -264,7 +266,7 @@ def heard_as(job: Job, rank: int, incarnation: int | None = None) -> tuple[str, 
     _, theirs, _, _ = job.group[1].run(state)
     _, of_rank_0, _, _ = job.group[0].run(state)
     words = words_of_rank(0, incarnation or of_rank_0, theirs)
-    greeting, call = answers_to(job.port("worker"), member(rank), "rank:1", words)
+    greeting, call = answers_to(job.port("worker"), member(rank), "rank:1", words, patience_s=20.0)
     return str(decode([greeting]).metadata), decode([call]).type
 
 
