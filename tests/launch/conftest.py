@@ -65,9 +65,9 @@ class Run:
 
         Time in which this process stood still does not count: the launcher had no core, either.
         """
-        began = time.monotonic()
-        until = began + max(timeout_s, BOUND_S)
         with Standstill() as stood:
+            began = time.monotonic()
+            until = began + max(timeout_s, BOUND_S)
             while self._open:
                 assert self._read(until), f"did not end: {self.out!r} {self.err!r}"
             status = self.process.wait(max(0.1, until - time.monotonic()))
