@@ -20,7 +20,7 @@ from fastdist.distributed import rpc
 from fastdist.distributed.rpc import arena_offers
 from fastdist.distributed.rpc.agent import get_current_agent
 from fastdist.nn import Parameter
-from tests.distributed.workers import DEADLINE_S, Group
+from tests.distributed.workers import DEADLINE_S, Group, open_gate, wait_at
 
 LARGE = 1 << 17  # elements: half a megabyte of float32
 kept: list[Any] = []
@@ -237,8 +237,8 @@ def threads_send_at_once() -> None:
     wait_until_nothing_is_lent()
 
 
-def hold_up(tensor: Any, seconds: float) -> Any:
-    threading.Event().wait(seconds)
+def give_back_late(tensor: Any) -> Any:
+    wait_at("gate")
     return tensor
 
 
@@ -246,9 +246,10 @@ def calls_that_time_out_leave_nothing_lent() -> None:
     use_arena("w1")
     for _ in range(3):
         with pytest.raises(RpcTimeoutError):
-            rpc.rpc_sync("w1", hold_up, (numbers(1.0), 0.3), timeout=0.05)
+            rpc.rpc_sync("w1", give_back_late, (numbers(1.0),), timeout=0.05)
         with pytest.raises(RpcTimeoutError):
-            rpc.rpc_async("w1", hold_up, (numbers(1.0), 0.3), timeout=0.05).wait()
+            rpc.rpc_async("w1", give_back_late, (numbers(1.0),), timeout=0.05).wait()
+    rpc.rpc_sync("w1", open_gate, ("gate",))
     wait_until_nothing_is_lent()
 
 

@@ -18,7 +18,7 @@ from fastdist.futures import Future
 from tests.distributed.members import members
 from tests.distributed.workers import Group
 
-DEADLINE_S = 5.0
+DEADLINE_S = 20.0
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import threading
@@ -95,24 +96,49 @@ def test_a_reference_is_held_before_its_sender_may_drop_its_own() -> None:
 
 
 def use_before_it_is_made() -> None:
-    init(messages_to_delay={"PYTHON_REMOTE_CALL": 0.4} if os.environ["RANK"] == "0" else {})
+    init()
     if os.environ["RANK"] == "0":
+        held = hold_remote_calls()
         # The only thread for users' functions waits for the value, which another call makes.
         rref = rpc.remote("w1", Counter)
-        assert rref.rpc_sync(timeout=10).add(1) == 1
+        used = rref.rpc_async(timeout=10).add(1)
+        deadline = time.monotonic() + 10
+        while rpc.rpc_sync("w1", num_busy) < 2:
+            assert time.monotonic() < deadline
+        let_go(held)
+        assert used.wait() == 1
         # And who gave up keeps no thread waiting there.
         late = rpc.remote("w1", Counter)
         with pytest.raises(RpcTimeoutError):
             late.rpc_sync(timeout=0.05).add(1)
-        deadline = time.monotonic() + 0.3
         while rpc.rpc_sync("w1", num_busy) > 1:
             assert time.monotonic() < deadline
+        let_go(held)
         assert late.to_here(timeout=10).count == 0
-        del rref, late
+        del rref, late, used
         gc.collect()
         while rpc.rpc_sync("w1", values_here):
-            assert time.monotonic() < deadline + 10
+            assert time.monotonic() < deadline
     rpc.shutdown()
+
+
+def hold_remote_calls() -> list[Any]:
+    """Let no remote call leave, and return where they gather."""
+    client, held = rpc._get_current_rpc_agent().client, []
+    write = client.write
+
+    def hold_or_write(call: Any) -> None:
+        if call.envelope.message_type == rpc.MessageType.PYTHON_REMOTE_CALL:
+            held.append(functools.partial(write, call))
+        else:
+            write(call)
+
+    client.write = hold_or_write
+    return held
+
+
+def let_go(held: list[Any]) -> None:
+    held.pop()()
 
 
 def test_a_value_may_be_asked_for_before_it_is_made() -> None:

@@ -167,13 +167,18 @@ def thread_name(done: Future[Any]) -> str:
 
 def callbacks_run_in_the_pool_however_a_call_ends() -> None:
     close_gate(), rpc.rpc_sync("w1", close_gate)
+    are_attached = threading.Event()
+    agent: Any = rpc._get_current_rpc_agent()
+    # The thread that lets calls expire: what is attached to one that is over runs here.
+    agent.client.progress.post(are_attached.wait, 20)
     ends = [
         rpc.rpc_async("w1", wait_at_gate),
         rpc.rpc_async("w0", wait_at_gate),
         rpc.rpc_async("w1", raise_at_gate),
-        rpc.rpc_async("w1", wait_at_gate, timeout=0.3),
+        rpc.rpc_async("w1", wait_at_gate, timeout=0.05),
     ]
     names: list[Future[str]] = [end.then(thread_name) for end in ends]
+    are_attached.set()
     late = names[-1].wait(20)
     open_gate(), rpc.rpc_sync("w1", open_gate)
     for name in [*wait_all(names), late]:
