@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 import fastdist
 from fastdist.core.errors import FastdistError
 from fastdist.distributed import rpc
+from fastdist.distributed.rpc import agent as agents
+from fastdist.distributed.store import connection
 from tests.distributed.certificates import make_certificates
 from tests.distributed.members import members
-from tests.distributed.workers import Group, run_group
+from tests.distributed.workers import Group, open_gate, run_group, wait_at, wait_for_arrivals
 
 
 def who() -> str:
@@ -96,10 +99,11 @@ def test_a_rank_that_poses_as_another_is_not_heard(group: Group, certificates: s
     assert group[0].run(call_everybody) == ["w0", "w1", "w2"]
 
 
-def start_with(security: str, folder: str) -> str:
+def start_with(security: str, folder: str, timeout_s: float = 30.0) -> str:
     options = rpc.TensorPipeRpcBackendOptions(
-        security=security, certificates=folder or None, init_timeout=5
+        security=security, certificates=folder or None, init_timeout=timeout_s
     )
+    connection._GRACE_S = 30.0  # who stood still hears what the store says all the same
     try:
         rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=options)
     except FastdistError as error:
@@ -107,16 +111,39 @@ def start_with(security: str, folder: str) -> str:
     return "started"
 
 
-def start_apart(folder: str) -> str:
-    return start_with(*(("certs", folder) if os.environ["RANK"] == "0" else ("curve", "")))
+def begin_to_start(folder: str) -> None:
+    """Start with certificates, and be held, once the store is there, before the others can join."""
+    agents.add_hooks(lambda worker_id: wait_at("gate"), lambda: None)
+
+    def start() -> None:
+        outcomes.append(start_with("certs", folder, timeout_s=1.0))
+
+    starting.append(threading.Thread(target=start))
+    starting[0].start()
+    wait_for_arrivals("gate", 1)
+
+
+starting: list[threading.Thread] = []
+outcomes: list[str] = []
+
+
+def end_of_start() -> str:
+    open_gate("gate")
+    starting[0].join()
+    return outcomes[0]
 
 
 def test_ranks_that_protect_themselves_differently_do_not_meet(certificates: str) -> None:
-    first, second = run_group(
-        *(start_apart, 2, certificates), environment={"FASTDIST_JOB_SECRET": "ab" * 32}
-    )
-    assert first.startswith("StoreTimeoutError") and "1 of 2 ranks did not come" in first
-    assert second.startswith("AuthenticationError: the store at tcp://127.0.0.1:")
+    group = Group(__file__, 2, {"FASTDIST_JOB_SECRET": "ab" * 32})
+    try:
+        group[0].run(begin_to_start, certificates)
+        second = group[1].run(start_with, "curve", "")
+        assert second.startswith("AuthenticationError: the store at tcp://127.0.0.1:")
+        first = group[0].run(end_of_start)
+        assert first.startswith("StoreTimeoutError") and "1 of 2 ranks did not come" in first
+        assert group.end() == [0, 0]
+    finally:
+        group.kill()
 
 
 def test_a_rank_without_its_secret_key_says_which_file_is_missing(tmp_path: Path) -> None:
