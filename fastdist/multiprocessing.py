@@ -147,7 +147,9 @@ class ProcessContext:
         if exit_code > 0:
             text = f"process {index} terminated with exit code {exit_code}"
             return ProcessExitedException(text, index, pid, exit_code)
-        name = signal.Signals(-exit_code).name
+        # Python has no name for most real-time signals.
+        names = {number.value: number.name for number in signal.Signals}
+        name = names.get(-exit_code, str(-exit_code))
         text = f"process {index} terminated with signal {name}"
         return ProcessExitedException(text, index, pid, exit_code, name)
 

@@ -102,6 +102,8 @@ def test_what_a_process_ended_by_is_told() -> None:
         mp.spawn(die_by, args=(signal.SIGKILL,))
     copy = pickle.loads(pickle.dumps(raised.value))
     assert (copy.exit_code, copy.signal_name, str(copy)) == (-9, "SIGKILL", str(raised.value))
+    with pytest.raises(mp.ProcessExitedException, match=r"^process 0 terminated with signal 40$"):
+        mp.spawn(die_by, args=(40,))
     mp.spawn(exit_with, args=(0,))
 
 
