@@ -166,6 +166,8 @@ class _Gate:
 
 
 _gates: dict[str, _Gate] = {}
+# Shorter than tests wait for a worker, so that they hear which gate was forgotten.
+_AT_GATE_S = DEADLINE_S / 2
 
 
 def wait_at(gate: str, *args: object) -> str:
@@ -177,8 +179,8 @@ def wait_at(gate: str, *args: object) -> str:
     with found.changed:
         found.num_arrived += 1
         found.changed.notify_all()
-        if not found.changed.wait_for(lambda: found.is_open, DEADLINE_S):
-            raise TimeoutError(f"nobody opened the gate {gate!r} within {DEADLINE_S:g} s")
+        if not found.changed.wait_for(lambda: found.is_open, _AT_GATE_S):
+            raise TimeoutError(f"nobody opened the gate {gate!r} within {_AT_GATE_S:g} s")
     return gate
 
 
@@ -186,7 +188,7 @@ def wait_for_arrivals(gate: str, number: int) -> None:
     """Wait until so many have come to a gate of this worker."""
     found = _gates.setdefault(gate, _Gate())
     with found.changed:
-        if not found.changed.wait_for(lambda: found.num_arrived >= number, DEADLINE_S):
+        if not found.changed.wait_for(lambda: found.num_arrived >= number, _AT_GATE_S):
             raise TimeoutError(f"{found.num_arrived} of {number} came to the gate {gate!r}")
 
 

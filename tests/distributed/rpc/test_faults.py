@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -20,7 +21,8 @@ from fastdist.core.errors import (
     WorkerLostError,
 )
 from fastdist.distributed import rpc
-from tests.distributed.workers import Group
+from tests.distributed.workers import Group, wait_at
+from tests.standstill import Standstill
 
 
 def init(**options: Any) -> None:
@@ -46,7 +48,7 @@ def who() -> str:
     return rpc.get_worker_info().name
 
 
-def hold(seconds: float = 30.0) -> str:
+def hold(seconds: float) -> str:
     threading.Event().wait(seconds)
     return "held"
 
@@ -66,13 +68,16 @@ class Waiters:
     def __init__(self) -> None:
         self.ended: list[tuple[float, BaseException]] = []
         self.threads: list[threading.Thread] = []
+        self.stood = Standstill()
+        self.waiting = ExitStack()
 
     def begin(self) -> None:
-        rref = rpc.remote("w1", hold)
+        never = ("a gate that nobody opens",)
+        rref = rpc.remote("w1", wait_at, never)
         for call in (
-            lambda: rpc.rpc_sync("w1", hold),
-            lambda: rpc.rpc_sync("w1", hold, timeout=0),
-            lambda: rpc.rpc_async("w1", hold, timeout=0).wait(),
+            lambda: rpc.rpc_sync("w1", wait_at, never),
+            lambda: rpc.rpc_sync("w1", wait_at, never, timeout=0),
+            lambda: rpc.rpc_async("w1", wait_at, never, timeout=0).wait(),
             lambda: rref.to_here(timeout=0),
         ):
             self.threads.append(threading.Thread(target=self._wait_for, args=(call,)))
@@ -80,6 +85,7 @@ class Waiters:
         deadline = time.monotonic() + 10
         while int(rpc.rpc_sync("w1", rpc._get_debug_info)["agent.server_active_calls"]) < 6:
             assert time.monotonic() < deadline
+        self.waiting.enter_context(self.stood)
 
     def _wait_for(self, call: Callable[[], object]) -> None:
         try:
@@ -88,9 +94,14 @@ class Waiters:
             self.ended.append((time.monotonic(), error))
 
     def end(self) -> list[tuple[float, str, str]]:
-        for thread in self.threads:
-            thread.join(30)
-        return [(when, type(error).__name__, str(error)) for when, error in self.ended]
+        """Return when each call ended, less what this worker stood still, and how."""
+        with self.waiting:
+            for thread in self.threads:
+                thread.join(30)
+        return [
+            (when - self.stood.seconds, type(error).__name__, str(error))
+            for when, error in self.ended
+        ]
 
 
 waiters = Waiters()
@@ -110,10 +121,12 @@ def call_the_dead() -> None:
         lambda: rpc.rpc_async("w1", who).wait(),
         lambda: rpc.remote("w1", who).to_here(),
     ):
-        began = time.monotonic()
-        with pytest.raises(WorkerLostError, match="worker 'w1'"):
-            call()
-        assert time.monotonic() - began < 0.5
+        with Standstill() as stood:
+            began = time.monotonic()
+            with pytest.raises(WorkerLostError, match="worker 'w1'"):
+                call()
+            took_s = time.monotonic() - began
+        assert took_s - stood.seconds < 0.5
     assert rpc.rpc_sync("w2", who) == "w2"
     assert rpc._get_debug_info()["agent.client_active_calls"] == "0"
 
@@ -125,7 +138,9 @@ def test_all_calls_to_a_killed_worker_end_with_its_name(
 ) -> None:
     group.run_all(prepare)
     group[0].run(begin_waiting)
-    killed = group[1].kill()
+    group[1].kill()
+    # Not before: this process may stand still until it kills.
+    killed = time.monotonic()
     ended = group[0].run(end_waiting)
     assert len(ended) == 4
     for when, kind, text in ended:
@@ -143,7 +158,8 @@ def test_all_calls_to_a_killed_worker_end_with_its_name(
 def test_a_frozen_worker_is_lost_after_ten_seconds_whatever_the_timeout(group: Group) -> None:
     group.run_all(init)
     group[0].run(begin_waiting)
-    frozen = group[1].kill(signal.SIGSTOP)
+    group[1].kill(signal.SIGSTOP)
+    frozen = time.monotonic()
     ended = group[0].run(end_waiting)
     assert len(ended) == 4
     for when, kind, text in ended:
@@ -253,7 +269,7 @@ def init_with_security(security: str | None) -> None:
     init(_transports=["uv"], security=security)
 
 
-def speak_plainly(address: str, rank: int, incarnation: int) -> str:
+def speak_plainly(address: str, rank: int, incarnation: int, patience_ms: int) -> str:
     """A member's words without its key, as anybody could say them who reaches the port."""
     import zmq
 
@@ -263,8 +279,8 @@ def speak_plainly(address: str, rank: int, incarnation: int) -> str:
     try:
         dealer = context.socket(zmq.DEALER)
         dealer.set(zmq.LINGER, 0)
-        dealer.set(zmq.SNDTIMEO, 500)
-        dealer.set(zmq.RCVTIMEO, 500)
+        dealer.set(zmq.SNDTIMEO, patience_ms)
+        dealer.set(zmq.RCVTIMEO, patience_ms)
         dealer.connect(address)
         try:
             for _ in range(3):
@@ -283,7 +299,7 @@ def speak_plainly(address: str, rank: int, incarnation: int) -> str:
 def test_a_stranger_without_the_secret_is_not_heard(group: Group) -> None:
     group.run_all(init_tcp)
     address = group[1].run(listener_ports)["uv"]
-    assert speak_plainly(address, 0, 1) == "nothing"
+    assert speak_plainly(address, 0, 1, patience_ms=500) == "nothing"
     assert group[1].run(rubbish_dropped) == 0
     assert group[0].run(ping, "w1") == "w1"
     group.run_all(leave)
@@ -293,7 +309,7 @@ def test_a_worker_of_an_earlier_life_is_refused(group: Group) -> None:
     group.run_all(init)
     address = group[1].run(listener_ports)["ipc"]
     # The socket file is this user's: whoever comes this way is heard, and refused.
-    answer = speak_plainly(address, 0, 12345)
+    answer = speak_plainly(address, 0, 12345, patience_ms=10_000)
     assert "earlier life" in answer and "StaleIncarnationError" in answer
     group[1].run(wait_for_rubbish)
     assert group[0].run(ping, "w1") == "w1"

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from fastdist.core.errors import MessageError, RpcError, RpcTimeoutError
 from fastdist.distributed import rpc
 from fastdist.distributed.pipe.limits import DEFAULT
 from fastdist.distributed.rpc.membership import Record
-from tests.distributed.workers import Group
+from tests.distributed.workers import Group, open_gate, wait_at, wait_for_arrivals
 
 SMALL = {
     "message_bytes": 1_000_000,
@@ -51,10 +51,6 @@ def what_came(*args: Any) -> int:
 
 def give(size: int) -> bytes:
     return bytes(size)
-
-
-def hold(seconds: float, *args: Any) -> None:
-    threading.Event().wait(seconds)
 
 
 @pytest.fixture
@@ -103,7 +99,10 @@ def test_a_sender_keeps_to_what_the_receiver_told(group: Group) -> None:
 
 def connections_of_w0_to_w1() -> int:
     """Call from many threads at once, and return how many connections that took."""
-    threads = [threading.Thread(target=rpc.rpc_sync, args=("w1", hold, (0.3,))) for _ in range(12)]
+    threads = [
+        threading.Thread(target=rpc.rpc_sync, args=("w1", wait_at, ("together",)))
+        for _ in range(12)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -121,7 +120,10 @@ def test_callers_open_as_many_connections_as_the_callee_allows(
     group: Group, limits: dict[str, Any], expected: int
 ) -> None:
     group.run_all(init, 1, limits)
-    assert group[0].run(connections_of_w0_to_w1) == expected
+    group[0].start(connections_of_w0_to_w1)
+    group[1].run(wait_for_arrivals, "together", 12)
+    group[1].run(open_gate, "together")
+    assert group[0].result() == expected
     group.run_all(leave)
 
 
@@ -158,17 +160,30 @@ def under_way() -> tuple[int, int]:
     return agent.peer(1).credit.under_way()  # type: ignore[no-any-return]
 
 
+def after_waiting_for_room(call: Callable[[], object]) -> object:
+    """Return what a call returns that must wait until the gate of the first ones opens."""
+    agent: Any = rpc._get_current_rpc_agent()
+    results: list[object] = []
+    caller = threading.Thread(target=lambda: results.append(call()))
+    caller.start()
+    while not agent.peer(1).credit._waiting:
+        assert caller.is_alive(), "it did not wait"
+    rpc.rpc_sync("w1", open_gate, ("first",))
+    caller.join()
+    (result,) = results
+    return result
+
+
 def bytes_wait_for_room() -> None:
     large = fastdist.ones(50_000)  # 200 kB; three of them are more than the limit
-    first = [rpc.rpc_async("w1", hold, (1.0, large)), rpc.remote("w1", hold, (1.0, large))]
+    held = ("first", large)
+    first = [rpc.rpc_async("w1", wait_at, held), rpc.remote("w1", wait_at, held)]
     assert under_way()[1] == 2 and 400_000 < under_way()[0] < 500_000
     for call in (rpc.rpc_sync, rpc.rpc_async):
         with pytest.raises(RpcTimeoutError):
             call("w1", what_came, (large,), timeout=0.1)
     assert rpc.rpc_sync("w1", what_came, timeout=5) == 0  # small ones of blocking callers pass
-    began = time.monotonic()
-    assert rpc.rpc_sync("w1", what_came, (large,)) == 1
-    assert time.monotonic() - began > 0.2
+    assert after_waiting_for_room(lambda: rpc.rpc_sync("w1", what_came, (large,))) == 1
     first[0].wait()
     deadline = time.monotonic() + 10
     while under_way() != (0, 0):
@@ -176,10 +191,10 @@ def bytes_wait_for_room() -> None:
 
 
 def calls_wait_for_room() -> None:
-    first = [rpc.rpc_async("w1", hold, (0.5,)) for _ in range(3)]
+    first = [rpc.rpc_async("w1", wait_at, ("first",)) for _ in range(3)]
     with pytest.raises(RpcTimeoutError):
         rpc.rpc_async("w1", what_came, timeout=0.1)
-    assert rpc.rpc_async("w1", what_came, timeout=10).wait() == 0
+    assert after_waiting_for_room(lambda: rpc.rpc_async("w1", what_came).wait()) == 0
     for call in first:
         call.wait()
 

@@ -14,9 +14,11 @@ import pytest
 import fastdist
 from fastdist.core.errors import RemoteError, RpcError, RpcTimeoutError
 from fastdist.distributed import rpc
+from fastdist.distributed.rpc.outgoing import serving
 from fastdist.futures import Future, wait_all
 from tests.distributed.members import members
-from tests.distributed.workers import Group
+from tests.distributed.workers import Group, open_gate, wait_at, wait_for_arrivals
+from tests.standstill import Standstill
 
 MINUTE_S = 60.0
 
@@ -167,17 +169,22 @@ def sleeper(seconds: float) -> str:
 
 def timeouts() -> None:
     for call in (rpc.rpc_sync, lambda *a, timeout: rpc.rpc_async(*a, timeout=timeout).wait()):
-        began = time.monotonic()
-        with pytest.raises(RpcTimeoutError) as raised:
-            call("w1", sleeper, (0.5,), timeout=0.1)
-        assert 0.099 <= time.monotonic() - began < 0.3
+        with Standstill() as stood:
+            began = time.monotonic()
+            with pytest.raises(RpcTimeoutError) as raised:
+                call("w1", wait_at, ("timeouts",), timeout=0.1)
+            took_s = time.monotonic() - began
+        assert 0.099 <= took_s < 0.3 + stood.seconds
         assert str(raised.value).startswith(
             "RPC ran for more than set timeout (100 ms) and will now be marked with an error"
         )
-        assert "sleeper on worker 'w1'" in str(raised.value)
+        assert "wait_at on worker 'w1'" in str(raised.value)
     # The lane and the pending table are good for the next calls; late answers are dropped.
     assert [rpc.rpc_sync("w1", add, (i, 1)) for i in range(20)] == list(range(1, 21))
-    sleeper(0.6)
+    rpc.rpc_sync("w1", open_gate, ("timeouts",))
+    deadline = time.monotonic() + 10
+    while int(rpc.rpc_sync("w1", rpc._get_debug_info)["agent.server_active_calls"]) > 1:
+        assert time.monotonic() < deadline
     agent = rpc._get_current_rpc_agent()
     assert rpc.rpc_async("w1", who).wait() == "w1"
     assert len(agent.client.timeouts) == 0 and not agent.client._expiring
@@ -191,35 +198,42 @@ def zero_never_expires() -> None:
         assert rpc.rpc_sync("w1", sleeper, (0.2,), timeout=0) == "slept"
         assert rpc.rpc_async("w1", sleeper, (0.2,), timeout=0).wait() == "slept"
         with pytest.raises(RpcTimeoutError):
-            rpc.rpc_sync("w1", sleeper, (0.4,))
+            rpc.rpc_sync("w1", wait_at, ("zero",))
     finally:
         rpc._set_rpc_timeout(MINUTE_S)
+        rpc.rpc_sync("w1", open_gate, ("zero",))
 
 
-def wait_for_w2() -> None:
+def deadline_here() -> float:
+    assert serving.deadline is not None
+    return serving.deadline
+
+
+def deadlines_here_and_in_w2() -> tuple[float, float, float]:
+    """Return until when this call is wanted, a nested one, and how long that took to begin."""
     began = time.monotonic()
-    with pytest.raises(RpcTimeoutError):
-        rpc.rpc_sync("w2", sleeper, (5,))
-    waited.append(time.monotonic() - began)
-    # An answer right now might still be in time for a caller that wakes up late.
-    threading.Event().wait(0.2)
+    there = rpc.rpc_sync("w2", deadline_here)
+    return deadline_here(), there, time.monotonic() - began
 
 
-waited: list[float] = []
-
-
-def how_long_it_waited() -> list[float]:
-    return waited
+def wait_for_w2_until_the_time_is_over() -> float:
+    # As if the caller's timeout were nearly over; a real one might be over before this runs.
+    with Standstill() as stood:
+        serving.deadline = time.monotonic() + 0.1
+        with pytest.raises(RpcTimeoutError):
+            rpc.rpc_sync("w2", wait_at, ("nested",))
+        late_s = time.monotonic() - serving.deadline
+    return late_s - stood.seconds
 
 
 def a_nested_call_inherits_the_deadline() -> None:
-    with pytest.raises(RpcTimeoutError):
-        rpc.rpc_sync("w1", wait_for_w2, timeout=0.3)
-    deadline = time.monotonic() + 2
-    while not rpc.rpc_sync("w1", how_long_it_waited) and time.monotonic() < deadline:
-        pass
-    (seconds,) = rpc.rpc_sync("w1", how_long_it_waited)
-    assert seconds < 0.5
+    began = time.monotonic()
+    outer, nested, took_s = rpc.rpc_sync("w1", deadlines_here_and_in_w2, timeout=30)
+    # A deadline travels as the milliseconds that are left.
+    assert began + 30 <= outer <= time.monotonic() + 30
+    assert outer - 0.001 <= nested <= outer + took_s + 0.001
+    assert rpc.rpc_sync("w1", wait_for_w2_until_the_time_is_over) < 0.2
+    rpc.rpc_sync("w2", open_gate, ("nested",))
 
 
 def ping_pong(depth: int) -> int:
@@ -235,8 +249,10 @@ def nested_calls() -> None:
 
 
 def callback_thread() -> None:
-    future = rpc.rpc_async("w1", sleeper, (0.05,))
-    name = future.then(lambda done: threading.current_thread().name).wait()
+    future = rpc.rpc_async("w1", wait_at, ("callback",))
+    told = future.then(lambda done: threading.current_thread().name)
+    rpc.rpc_sync("w1", open_gate, ("callback",))
+    name = told.wait()
     assert name.startswith("fastdist-rpc-pool"), name
     value = rpc.rpc_async("w1", add, (1, 1)).then(
         lambda done: rpc.rpc_sync("w2", add, (done.value(), 1))
@@ -309,11 +325,13 @@ def wait_all_block() -> None:
 
 def metrics() -> None:
     agent = rpc._get_current_rpc_agent()
-    future = rpc.rpc_async("w1", sleeper, (0.3,))
+    future = rpc.rpc_async("w1", wait_at, ("metrics",))
     assert rpc._get_debug_info()["agent.client_active_calls"] == "1"
+    rpc.rpc_sync("w1", wait_for_arrivals, ("metrics", 1))
     there = rpc.rpc_sync("w1", rpc._get_debug_info)
     assert int(there["agent.server_active_calls"]) >= 2
     assert int(there["agent.thread_pool_size"]) >= 2
+    rpc.rpc_sync("w1", open_gate, ("metrics",))
     future.wait()
     info = agent.get_metrics()
     assert set(info) >= {
