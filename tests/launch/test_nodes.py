@@ -214,7 +214,7 @@ def test_a_node_without_the_right_secret_does_not_join(start_node: StartNode) ->
     assert b"node 1 could not join the job: the store at tcp://127.0.0.1" in second.err
     assert b"refused the handshake" in second.err
     first.process.send_signal(signal.SIGINT)
-    assert first.end(3.0) == 130
+    assert first.end() == 130
 
 
 def test_nodes_that_disagree_on_their_number_all_say_who_said_what(start_node: StartNode) -> None:
@@ -249,7 +249,7 @@ def test_a_node_rank_that_runs_already_is_refused_and_the_job_goes_on(
     assert late.end() == 1
     assert b"--node-rank 1 was given twice, at 127.0.0.2 and at 127.0.0.7" in late.err
     nodes[0].process.send_signal(signal.SIGINT)
-    assert nodes[0].end(3.0) == 130
+    assert nodes[0].end() == 130
 
 
 def test_a_node_that_waits_says_for_whom(start_node: StartNode) -> None:
@@ -261,14 +261,14 @@ def test_a_node_that_waits_says_for_whom(start_node: StartNode) -> None:
     first.number_after("pid of 1 is")
     second.number_after("pid of 2 is")
     first.process.send_signal(signal.SIGINT)
-    assert first.end(3.0) == 130
+    assert first.end() == 130
 
 
 def test_a_node_without_a_store_says_where_it_looks(start_node: StartNode) -> None:
     second = start_node(1, _WAITING)
     second.wait_for("fastdist: node 1 waits for node 0 at 127.0.0.1:", of="err")
     second.process.send_signal(signal.SIGINT)
-    assert second.end(3.0) == 130
+    assert second.end() == 130
 
 
 @pytest.mark.parametrize("node", [0, 1])
