@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+import fastdist
+from fastdist.launch import job, output
 from fastdist.launch import main as launch_main
-from fastdist.launch import output
 from fastdist.launch.failure_text import FailureText
 
 # Two workers that keep an order: they meet at a named pipe, and wait for each other's end.
@@ -43,23 +44,29 @@ def wait_until_that_is_read():
 
 
 @pytest.fixture
-def start_two(start_run: Any, tmp_path: Path) -> Callable[..., Any]:
-    """Start a job of two workers, rank 0 with the first text and rank 1 with the second."""
+def run_two(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., list[str]]:
+    """Run a job of two workers, rank 0 with the first text and rank 1 with the second.
 
-    def start(zero: str, one: str) -> Any:
+    Its launcher, which is this process, leaves a worker all the time that it needs to end.
+    """
+    monkeypatch.setattr(job, "SPARED_S", 20.0)
+    monkeypatch.setattr(job, "FAILURE_GRACE_S", 20.0)
+    monkeypatch.setattr(output, "HELD_TEXT_S", 20.0)
+    monkeypatch.setenv("FOLDER", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(Path(fastdist.__file__).parents[1]))
+
+    def run(zero: str, one: str) -> list[str]:
         for name in ("go", "back"):
             os.mkfifo(tmp_path / name)
         texts = [textwrap.indent(textwrap.dedent(text), "    ") for text in (zero, one)]
-        text = f"{_TOOLS}\nif rank == 0:\n{texts[0]}\nelse:\n{texts[1]}"
-        return start_run(text, "-n", "2", environment={"FOLDER": str(tmp_path)})
+        script = tmp_path / "two.py"
+        script.write_text(f"{_TOOLS}\nif rank == 0:\n{texts[0]}\nelse:\n{texts[1]}")
+        assert launch_main.main(["-n", "2", str(script)]) == 1
+        return capfd.readouterr().err.splitlines()
 
-    return start
-
-
-def _lines(run: Any) -> list[str]:
-    assert run.end() == 1
-    lines: list[str] = run.err.decode().splitlines()
-    return lines
+    return run
 
 
 def test_lines_after_a_traceback_and_a_late_end_do_not_take_its_place(start_run: Any) -> None:
@@ -74,7 +81,8 @@ def test_lines_after_a_traceback_and_a_late_end_do_not_take_its_place(start_run:
         raise ValueError("user bug")
         """
     )
-    lines = _lines(run)
+    assert run.end() == 1
+    lines = run.err.decode().splitlines()
     assert lines[0].startswith("python -m fastdist.run: rank 0 failed with exit status 1 (pid ")
     assert lines[1] == "Traceback (most recent call last):"
     assert lines[-3:] == ["ValueError: user bug", "a log line", "another"]
@@ -98,10 +106,10 @@ _LATE = """
 
 @pytest.mark.parametrize("early", [0, 1])
 def test_who_wrote_its_traceback_first_is_named_even_if_it_ended_last(
-    start_two: Callable[..., Any], early: int
+    run_two: Callable[..., list[str]], early: int
 ) -> None:
-    lines = _lines(start_two(_LATE, _EARLY) if early else start_two(_EARLY, _LATE))
-    told = f"python -m fastdist.run: rank {early} failed with exit status 1 (pid "
+    lines = run_two(_LATE, _EARLY) if early else run_two(_EARLY, _LATE)
+    told = f"fastdist run: rank {early} failed with exit status 1 (pid "
     assert lines[0].startswith(told)
     assert lines[-3:] == [
         "ValueError: early",
@@ -112,9 +120,9 @@ def test_who_wrote_its_traceback_first_is_named_even_if_it_ended_last(
 
 
 def test_who_lost_a_worker_is_named_after_it_even_if_it_was_first_in_all(
-    start_two: Callable[..., Any],
+    run_two: Callable[..., list[str]],
 ) -> None:
-    run = start_two(
+    lines = run_two(
         """
         hold_lock_to_my_end()
         @atexit.register
@@ -131,13 +139,14 @@ def test_who_lost_a_worker_is_named_after_it_even_if_it_was_first_in_all(
         raise ValueError("cause")
         """,
     )
-    lines = _lines(run)
-    assert lines[0].startswith("python -m fastdist.run: rank 1 failed with exit status 1 (pid ")
+    assert lines[0].startswith("fastdist run: rank 1 failed with exit status 1 (pid ")
     assert lines[-2] == "ValueError: cause"
     assert lines[-1].startswith("after that, rank 0 failed: fastdist.core.errors.WorkerLostError: ")
 
 
-def test_a_traceback_is_not_cut_because_another_worker_ends(start_two: Callable[..., Any]) -> None:
+def test_a_traceback_is_not_cut_because_another_worker_ends(
+    run_two: Callable[..., list[str]],
+) -> None:
     slow = """
     write("Traceback (most recent call last):")
     wait_until_that_is_read()
@@ -148,25 +157,26 @@ def test_a_traceback_is_not_cut_because_another_worker_ends(start_two: Callable[
     write("ValueError: slow")
     os._exit(1)
     """
-    lines = _lines(start_two(_LATE, slow))
+    lines = run_two(_LATE, slow)
     assert lines[-2:] == ["ValueError: slow", "after that, rank 0 failed: KeyError: 'late'"]
 
 
 def test_a_worker_that_had_caught_its_error_is_not_said_to_have_failed(
-    start_two: Callable[..., Any],
+    run_two: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(job, "SPARED_S", 0.1)
     lives_on = """
     write("Traceback (most recent call last):")
     write("ValueError: caught")
     meet("go")
     threading.Event().wait()
     """
-    lines = _lines(start_two(_LATE, lives_on))
+    lines = run_two(_LATE, lives_on)
     assert lines[:2] == [
         "[rank 1] Traceback (most recent call last):",
         "[rank 1] ValueError: caught",
     ]
-    assert lines[2].startswith("python -m fastdist.run: rank 0 failed with exit status 1 (pid ")
+    assert lines[2].startswith("fastdist run: rank 0 failed with exit status 1 (pid ")
     assert lines[-1] == "KeyError: 'late'"
 
 
