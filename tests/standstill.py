@@ -25,11 +25,12 @@ class Standstill:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self._over = threading.Event()
+        self._begun, self._over = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._tick, name="standstill", daemon=True)
 
     def __enter__(self) -> Standstill:
         self._thread.start()
+        self._begun.wait()
         return self
 
     def __exit__(
@@ -42,10 +43,13 @@ class Standstill:
         self._thread.join()
 
     def _tick(self) -> None:
+        began, computed = time.monotonic(), time.process_time()
+        self._begun.set()
         is_over = False
         while not is_over:
-            began, computed = time.monotonic(), time.process_time()
             is_over = self._over.wait(_TICK_S)
-            elapsed = time.monotonic() - began - (time.process_time() - computed)
-            if elapsed > _TICK_S + _USUAL_S:
-                self.seconds += elapsed - _TICK_S
+            now, has_computed = time.monotonic(), time.process_time()
+            stood_s = now - began - (has_computed - computed) - _TICK_S
+            if stood_s > _USUAL_S:
+                self.seconds += stood_s
+            began, computed = now, has_computed
