@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from fastdist.core.errors import BackendNotViableError, RpcError
 from fastdist.distributed.pipe.batch import split
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.lane import READABLE, Lane, LaneClosed, LaneTimeout
+from fastdist.distributed.pipe.listener import Received
 from fastdist.distributed.pipe.message import FRAME_BYTES, Buffer, Message, decode
 from fastdist.distributed.pipe.registry import channels, transports
 from fastdist.distributed.pipe.shared_lane import SharedLane
@@ -157,18 +159,28 @@ def test_a_reply_to_a_connection_that_is_gone_is_refused(ends: Ends) -> None:
     received = ends.listener.receive(soon())
     assert received is not None
     lane.close()
+    wait_until_gone(ends, received)
+
+
+def wait_until_gone(ends: Ends, received: Received) -> None:
     deadline = soon()
     while ends.listener.reply(received.route, received.frames):
         assert time.monotonic() < deadline
         ends.listener.receive(time.monotonic() + 0.01)
 
 
-def test_replies_from_other_threads_do_not_hide_messages_from_the_reader(ends: Ends) -> None:
+@pytest.mark.parametrize("is_there", [True, False], ids=["to one there", "to one gone"])
+def test_replies_from_other_threads_do_not_hide_messages_from_the_reader(
+    ends: Ends, is_there: bool
+) -> None:
     # Each send of a socket may take the edge that would have woken its sleeping reader.
     lane, other = ends.connect(), ends.connect()
     other.send(Message(0x102, 1).encode(), soon())
     first = ends.listener.receive(soon())
     assert first is not None
+    if not is_there:
+        other.close()
+        wait_until_gone(ends, first)
     stop = threading.Event()
 
     def chatter() -> None:
@@ -180,13 +192,34 @@ def test_replies_from_other_threads_do_not_hide_messages_from_the_reader(ends: E
     try:
         for i in range(200):
             lane.send(Message(0x102, i).encode(), soon())
+            began = time.monotonic()
             received = ends.listener.receive(soon())
             assert received is not None and decode(received.frames).message_id == i
+            assert time.monotonic() - began < 5, "found at the deadline alone"
             ends.listener.reply(received.route, received.frames)
             assert decode(lane.receive(soon())).message_id == i
     finally:
         stop.set()
         thread.join(10)
+
+
+def test_a_reply_to_one_gone_wakes_the_reader_whose_edge_it_took(ends: Ends) -> None:
+    lane, other = ends.connect(), ends.connect()
+    lane.send(Message(0x102, 1).encode(), soon())
+    assert ends.listener.receive(soon()) is not None
+    other.send(Message(0x102, 2).encode(), soon())
+    gone = ends.listener.receive(soon())
+    assert gone is not None
+    other.close()
+    wait_until_gone(ends, gone)
+    assert ends.listener.receive(time.monotonic() + 0.01) is None  # nothing is left of it
+    ends.listener._sleeping = True  # as in receive, which would take the edge itself
+    lane.send(Message(0x102, 3).encode(), soon())
+    assert select.select([ends.listener.fileno()], [], [], 10)[0]
+    assert not ends.listener.reply(gone.route, gone.frames)
+    assert select.select([ends.listener._bell.fileno()], [], [], 0)[0]
+    received = ends.listener.receive(soon())
+    assert received is not None and decode(received.frames).message_id == 3
 
 
 def test_a_shared_lane_queues_until_connected_and_wakes_its_reader(ends: Ends) -> None:

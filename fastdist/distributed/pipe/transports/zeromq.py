@@ -231,6 +231,7 @@ class ZmqListener:
         with self._socket_lock:
             if self._closed:
                 return False
+            is_there = True
             try:
                 self._socket.send(route, _MORE)
                 _send(self._socket, frames)
@@ -239,10 +240,11 @@ class ZmqListener:
             except zmq.ZMQError as error:
                 if error.errno != zmq.EHOSTUNREACH:
                     raise
-                return False
+                is_there = False
+            # A send that finds no connection takes the edge as well.
             if self._sleeping and _events(self._socket) & READABLE:
                 self._bell.ring()
-        return True
+        return is_there
 
     def knows(self, route: bytes) -> bool:
         """Return whether the connection of a message that came in may still be there."""
