@@ -157,7 +157,7 @@ class ProcessContext:
 SpawnContext = ProcessContext
 
 
-def start_processes(
+def spawn(
     fn: Callable[..., object],
     args: Sequence[Any] = (),
     nprocs: int = 1,
@@ -197,16 +197,8 @@ def start_processes(
     return None
 
 
-def spawn(
-    fn: Callable[..., object],
-    args: Sequence[Any] = (),
-    nprocs: int = 1,
-    join: bool = True,
-    daemon: bool = False,
-    start_method: str = "spawn",
-) -> ProcessContext | None:
-    """Run fn(i, *args) in nprocs new processes; see `start_processes`."""
-    return start_processes(fn, args, nprocs, join, daemon, start_method)
+# Where the method differs, PyTorch's users call it by this name.
+start_processes = spawn
 
 
 def _run(fn: Callable[..., object], index: int, args: tuple[Any, ...], report: Connection) -> None:

@@ -231,16 +231,11 @@ class ZmqListener:
         with self._socket_lock:
             if self._closed:
                 return False
-            is_there = True
             try:
-                self._socket.send(route, _MORE)
-                _send(self._socket, frames)
+                is_there = self._send_to(route, frames)
             except zmq.Again:
                 self._unsent.append((route, frames))
-            except zmq.ZMQError as error:
-                if error.errno != zmq.EHOSTUNREACH:
-                    raise
-                is_there = False
+                is_there = True
             # A send that finds no connection takes the edge as well.
             if self._sleeping and _events(self._socket) & READABLE:
                 self._bell.ring()
@@ -309,16 +304,22 @@ class ZmqListener:
 
     def _flush(self) -> None:
         while self._unsent:
-            route, frames = self._unsent[0]
             try:
-                self._socket.send(route, _MORE)
-                _send(self._socket, frames)
+                self._send_to(*self._unsent[0])
             except zmq.Again:
                 return
-            except zmq.ZMQError as error:
-                if error.errno != zmq.EHOSTUNREACH:
-                    raise
             self._unsent.popleft()
+
+    def _send_to(self, route: bytes, frames: Sequence[Buffer]) -> bool:
+        """Send a message; False if its connection is gone, zmq.Again if it takes nothing now."""
+        try:
+            self._socket.send(route, _MORE)
+            _send(self._socket, frames)
+        except zmq.ZMQError as error:
+            if error.errno != zmq.EHOSTUNREACH:
+                raise
+            return False
+        return True
 
 
 def _events(socket: Socket) -> int:
