@@ -19,6 +19,7 @@ import pytest
 
 # How long what is just ending may take; nothing waits that long when all is well.
 PATIENCE_S = 5.0
+SHARED_MEMORY = "/dev/shm"
 # Threads that are started on first use and live as long as the process.
 LASTING_THREADS = (
     "fastdist-engine-",
@@ -193,7 +194,7 @@ _OURS = re.compile(r"fastdist-(\d+)\b")
 
 def _shared_memory() -> Iterator[str]:
     """Name our shared memory; what a process that lives elsewhere made does not concern us."""
-    for name in _listing("/dev/shm"):
+    for name in _listing(SHARED_MEMORY):
         maker = _OURS.match(name)
         if maker and (int(maker[1]) == os.getpid() or not Path(f"/proc/{maker[1]}").exists()):
             yield f"shared memory {name!r}"
