@@ -36,8 +36,9 @@ class Case(NamedTuple):
 
     def arrays(self, seed: str) -> list[np.ndarray]:
         random = generator(seed)
+        # Copies: a test may write to what it is given, and others run after it.
         return [
-            random.uniform(self.low, self.high, given) if isinstance(given, tuple) else given
+            random.uniform(self.low, self.high, given) if isinstance(given, tuple) else given.copy()
             for given in self.inputs
         ]
 

@@ -52,6 +52,13 @@ def test_every_op_and_composite_has_a_case() -> None:
     assert set(COVERED_BY.values()) <= CASES.keys()
 
 
+def test_a_case_gives_each_test_arrays_of_its_own() -> None:
+    (one, _) = CASES["clamp"]
+    for array in one.arrays("written to"):
+        array[...] = np.inf
+    assert [array.item() for array in one.arrays("as before")[1:]] == [-1.1, 0.9]
+
+
 @every_case
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_value_is_numpy_s(name: str, one: Case, dtype: str) -> None:
