@@ -78,10 +78,21 @@ class _CacheImpl(_caching.CompileResultCacheImpl):  # type: ignore[misc]
 class _CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
     """An index and its data files, each with its hash at the end: a torn one is as good as none.
 
+    A data file says whose code it holds. Two processes that save at once may give both the same
+    number, and where a disk is full an index may be written without its data file: what then lies
+    under a number is another's.
+
     Unpickled unseen, a file that a power cut left short would raise nearly any exception, and one
     with a hole in it could hand over broken code. The hash stands at the end because unpickling
     stops before it: a reader that does not know of it is not disturbed.
     """
+
+    def save(self, key: Any, data: Any) -> None:
+        super().save(key, (self._source_stamp, key, data))
+
+    def load(self, key: Any) -> Any:
+        found = super().load(key)
+        return found[2] if found and found[:2] == (self._source_stamp, key) else None
 
     @contextlib.contextmanager
     def _open_for_write(self, filepath: str) -> Iterator[BinaryIO]:

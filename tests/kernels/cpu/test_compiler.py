@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +63,40 @@ def test_file_that_a_power_cut_tore_is_as_good_as_none_and_written_over(
     assert cache.load("signature") is None
     cache.save("signature", ("code", b"code" * 50))
     assert cache.load("signature") == ("code", b"code" * 50)
+
+
+def test_two_processes_that_save_at_once_do_not_get_each_others_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = (_CacheFile(str(tmp_path), "loop", "stamp") for _ in range(2))
+    save_data = ours._save_data
+
+    def save_when_they_have_saved(name: str, data: object) -> None:
+        theirs.save("float64", "their code")
+        save_data(name, data)
+
+    monkeypatch.setattr(theirs, "_load_index", dict)  # before our index was there
+    monkeypatch.setattr(ours, "_save_data", save_when_they_have_saved)
+    ours.save("float32", "our code")
+    monkeypatch.undo()
+    assert [ours.load("float32"), ours.load("float64")] == [None, None]
+    ours.save("float64", "their code")
+    ours.save("float32", "our code")
+    assert [theirs.load("float32"), theirs.load("float64")] == ["our code", "their code"]
+
+
+def test_code_of_another_source_is_not_taken_where_its_data_could_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    _CacheFile(str(tmp_path), "loop", "old stamp").save("signature", "old code")
+    cache = _CacheFile(str(tmp_path), "loop", "stamp")
+    monkeypatch.setattr(cache, "_save_data", fail)
+    with pytest.raises(OSError, match="No space"):
+        cache.save("signature", "code")
+    assert cache.load("signature") is None
 
 
 def test_kernel_with_an_empty_index_is_compiled_and_found_again(tmp_path: Path) -> None:
