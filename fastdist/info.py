@@ -7,7 +7,7 @@ import importlib.metadata
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -164,11 +164,22 @@ def _cache() -> list[Row]:
     if folder is None:
         lost = "nowhere to write: kernels compile anew in each process; set FASTDIST_CACHE_DIR"
         return [Row("kernel cache", "folder", lost, is_missing=True)]
-    sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+    sizes = list(_sizes(folder))
     return [
         Row("kernel cache", "folder", str(folder)),
         Row("kernel cache", "size", f"{sum(sizes) / 1e6:.1f} MB in {len(sizes)} files"),
     ]
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    # Other processes write there: what was listed may have got its final name, or be gone.
+    for path, _, names in os.walk(folder):
+        for name in names:
+            try:
+                size = os.stat(os.path.join(path, name)).st_size
+            except FileNotFoundError:
+                continue
+            yield size
 
 
 def _transports() -> list[Row]:

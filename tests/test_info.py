@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,28 @@ def test_the_cache_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "kernel").write_bytes(b"x" * 1_500_000)
     assert ("kernel cache", "size", "1.5 MB in 1 files", False) in info._cache()
+
+
+@pytest.mark.parametrize("looks", [0, 1])
+def test_a_cache_to_which_others_write_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: int
+) -> None:
+    (tmp_path / "kernel").write_bytes(b"x" * 100_000)
+    (tmp_path / "kernel.tmp").touch()
+    left, stat = [None] * looks, os.stat
+
+    def look_and_rename(path: Any, **how: Any) -> os.stat_result:
+        is_temporary = str(path).endswith(".tmp")
+        if is_temporary and not left:
+            raise FileNotFoundError(path)
+        found = stat(path, **how)
+        if is_temporary:
+            left.pop()
+        return found
+
+    monkeypatch.setattr(info, "cache_directory", lambda: tmp_path)
+    monkeypatch.setattr(os, "stat", look_and_rename)
+    assert info._cache()[1].value == f"0.1 MB in {1 + looks} files"
 
 
 def test_a_cache_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
