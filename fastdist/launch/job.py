@@ -40,6 +40,7 @@ class Job:
         signals: SignalPipe,
         guard: Guard,
         where: str = "",
+        has_ended_well: Callable[[int], object] = lambda rank: None,
     ) -> None:
         self.failure: Failure | None = None
         self.also_failed: list[Failure] = []
@@ -48,6 +49,8 @@ class Job:
         self._signals = signals
         self._guard = guard
         self._where = where
+        # Told the rank of each worker that ends without having failed.
+        self._has_ended_well = has_ended_well
         self._output = Output(screen, selector)
         self._workers: list[WorkerProcess] = []
         self._stopped = StoppedWorkers()
@@ -158,8 +161,11 @@ class Job:
             self._guard.discard(worker.pid)
             text, began = self._output.last_words(worker)
             was_ended = worker.rank in self._asked
-            # Without last words it was ended like the others, which says nothing.
-            if worker.status == 0 or (was_ended and not text):
+            if worker.status == 0:
+                self._has_ended_well(worker.rank)
+                continue
+            if was_ended and not text:
+                # It was ended like the others, which says nothing.
                 continue
             self.stop_because(
                 worker_failure(worker, text, self._where, began=began, was_ended=was_ended)

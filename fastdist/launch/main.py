@@ -58,7 +58,7 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
         selector = stack.enter_context(PollSelector())
         screen = Screen(selector)
         where = f" on node {options.node_rank}" if options.nodes > 1 else ""
-        job = Job(screen, selector, signals, guard, where)
+        job = Job(screen, selector, signals, guard, where, meeting.tell_ended)
         selector.register(meeting.fileno(), EVENT_READ, partial(_take_news, job, meeting, screen))
         job.turn_until(lambda: meeting.place is not None or job.failure is not None)
         if meeting.place is not None and job.failure is None:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 
 from fastdist.core.errors import FastdistError, StoreError, StoreTimeoutError
 from fastdist.distributed.sockets import JobSecret
@@ -46,7 +46,7 @@ class Meeting:
         self.place: Place | None = None
         self._options = options
         self._secret = secret
-        self._store: Store | None = None
+        self._store: TCPStore | None = None
         self._port = options.master_port or 0
         if options.node_rank == 0:
             self._store, self._port = host_store(
@@ -56,6 +56,8 @@ class Meeting:
         os.set_blocking(self._read_fd, False)
         # Appended by the thread, taken by the main one; a deque is safe for that by itself.
         self._news: deque[Failure | str] = deque()
+        # Of workers here; appended by the main thread, taken by the other one.
+        self._ended_ranks: deque[int] = deque()
         self._own_end: str | None = None
         self._is_hurried = False
         self._host_has_ended = False
@@ -86,6 +88,20 @@ class Meeting:
     def is_over(self) -> bool:
         """Say whether every node has ended or is lost, and knows it of the others."""
         return self._is_over.is_set()
+
+    def tell_ended(self, rank: int) -> None:
+        """Let no worker wait for one of this node that has ended; the store knows within BEAT_S."""
+        self._ended_ranks.append(rank)
+        if self._thread is None:
+            with suppress(StoreError):  # then they wait as long as they would anyway
+                self._pass_on_ends()
+
+    def _pass_on_ends(self) -> None:
+        store, place = self._store, self.place
+        assert store is not None and place is not None
+        while self._ended_ranks:
+            store.tell_ended(self._ended_ranks[0], place.world_size)
+            self._ended_ranks.popleft()
 
     def tell_end(self, failure: Failure | None) -> None:
         """Let the other nodes know how this one has ended; they get it within BEAT_S.
@@ -161,7 +177,7 @@ class Meeting:
         self.place = self._place_among([card.workers for card in self._cards])
         self._post(None)
 
-    def _connect(self, line: WaitingLine) -> Store:
+    def _connect(self, line: WaitingLine) -> TCPStore:
         """Reach node 0's store, which may start later; in short tries, so that close is heard."""
         while True:
             try:
@@ -172,7 +188,7 @@ class Meeting:
                 address = self._options.master_address
                 line.tell_now_and_again(f"node 0 at {address}:{self._port}")
 
-    def _try_to_connect(self) -> Store:
+    def _try_to_connect(self) -> TCPStore:
         address = self._options.master_address
         store = TCPStore(address, self._port, timeout=_TRY_S, secret=self._secret)
         store.set_timeout(_ASK_S)
@@ -257,6 +273,7 @@ class _Roll:
             self._beat += 1
             store.set(f"{_PREFIX}{self._me}/beat", str(self._beat))
             self._reached = time.monotonic()
+            self._meeting._pass_on_ends()
             if self._meeting._own_end is not None and not told_end:
                 store.set(f"{_PREFIX}{self._me}/end", self._meeting._own_end)
                 told_end = True

@@ -14,7 +14,7 @@ import pytest
 from fastdist.distributed.sockets import free_port
 from fastdist.launch.nodes import BEAT_S, LOST_S
 from tests.distributed.way import Way
-from tests.launch.test_rpc_jobs import ENDLESS
+from tests.launch.test_rpc_jobs import EARLY, ENDLESS
 
 # Until the other node has noticed, ended its workers and reported.
 _LOST_BOUND_S = LOST_S + 4.0
@@ -99,6 +99,14 @@ def test_a_failure_ends_both_nodes_with_its_status_and_name(start_node: StartNod
     assert b"node 1 (127.0.0.2) ended: rank 2 failed with exit status 9" in first.err
     # Node 0 ended because of that, and has nothing to add.
     assert b"after that" not in second.err
+
+
+def test_who_waits_for_a_worker_that_has_ended_on_another_node_is_told(
+    start_node: StartNode,
+) -> None:
+    nodes = [start_node(node, EARLY.replace("RANK_THAT_ENDS", "2")) for node in (0, 1)]
+    assert [node.end() for node in nodes] == [1, 1]
+    assert b"rank 2 of 3 ended without having come" in nodes[0].err
 
 
 def test_a_killed_host_of_the_store_is_named_by_the_other(

@@ -61,3 +61,20 @@ def test_a_killed_worker_is_named_and_ends_the_job(start_run: Any) -> None:
     os.kill(pids[2], signal.SIGKILL)
     assert run.end(5.0) == 128 + signal.SIGKILL
     assert b"rank 2 was killed by SIGKILL" in run.err
+
+
+EARLY = """
+    import os, sys
+    if os.environ["RANK"] == "RANK_THAT_ENDS":
+        sys.exit()
+    from fastdist.distributed import rpc
+    from fastdist.distributed.rpc import membership
+    membership._TELL_S = 0.1
+    rpc.init_rpc("worker" + os.environ["RANK"])
+"""
+
+
+def test_who_waits_for_a_worker_that_has_ended_is_told_at_once(start_run: Any) -> None:
+    run = start_run(EARLY.replace("RANK_THAT_ENDS", "1"), "-n", "2")
+    assert run.end() == 1
+    assert b"rank 1 of 2 ended without having come" in run.err

@@ -32,6 +32,7 @@ class Op(IntEnum):
     APPEND = 9  # key, value
     JOIN = 10  # group, rank, world, value -> all values in the order of ranks, when all have come
     WATCH = 11  # prefix -> nothing, then a CHANGED for each key there and at each change
+    ENDED = 12  # rank, world -> nothing; no group of that size waits for that rank any more
 
 
 class Status(IntEnum):
@@ -95,6 +96,8 @@ class StoreState:
     def __init__(self) -> None:
         self._values: dict[bytes, bytes] = {}
         self._groups: dict[bytes, _Group] = {}
+        # Whose process has ended: (rank, world size) of the job.
+        self._ended: set[tuple[int, int]] = set()
         # Requests that wait for keys, under each of their keys: a present one may be deleted.
         # Invariant: none of them is answered.
         self._parked: dict[bytes, list[Request]] = {}
@@ -107,7 +110,7 @@ class StoreState:
         try:
             return self._handlers[request.op](self, request, now)
         except (StoreError, ValueError) as error:
-            return self._answer(request, Status.REFUSED, [str(error).encode()])
+            return self._refuse(request, str(error))
 
     def expire(self, now: float) -> list[Answer]:
         """Answer the requests whose time is over with what they still miss."""
@@ -215,12 +218,12 @@ class StoreState:
             rank = next(rank for rank in range(world_size) if rank not in group.values)
         if not group.error:
             group.error = _disagreement(name, group, rank, world_size, value)
+        if not group.error:
+            group.values[rank] = value
+            group.error = self._hopeless(name, group)
         if group.error:
             # Every member hears of it: those who wait now, this one, and those still to come.
-            told, group.parked = [*group.parked, request], []
-            text = group.error.encode()
-            return [a for one in told for a in self._answer(one, Status.REFUSED, [text])]
-        group.values[rank] = value
+            return [*self._refuse_parked(group), *self._refuse(request, group.error)]
         if not group.is_complete():
             if request.owner is not None and request.deadline > now:
                 group.parked.append(request)
@@ -228,6 +231,38 @@ class StoreState:
         told, group.parked = [*group.parked, request], []
         values = [group.values[rank] for rank in range(world_size)]
         return [a for one in told for a in self._answer(one, Status.OK, values)]
+
+    def _take_end(self, request: Request, now: float) -> list[Answer]:
+        rank, world_size = map(int, request.arguments)
+        self._ended.add((rank, world_size))
+        answers = self._answer(request, Status.OK, [])
+        for name, group in self._groups.items():
+            group.error = group.error or self._hopeless(name, group)
+            if group.error:
+                answers += self._refuse_parked(group)
+        return answers
+
+    def _hopeless(self, name: bytes, group: _Group) -> str:
+        """Return why a group will not be complete, or nothing if it may be."""
+        ended = sorted(
+            rank
+            for rank, world_size in self._ended
+            if world_size == group.world_size and rank not in group.values
+        )
+        if not ended:
+            return ""
+        return (
+            f"join {show(name)}: rank {', '.join(map(str, ended))} of {group.world_size} ended "
+            "without having come; let every worker of the job join, or give a world size that "
+            "counts those who do"
+        )
+
+    def _refuse_parked(self, group: _Group) -> list[Answer]:
+        told, group.parked = group.parked, []
+        return [answer for one in told for answer in self._refuse(one, group.error)]
+
+    def _refuse(self, request: Request, why: str) -> list[Answer]:
+        return self._answer(request, Status.REFUSED, [why.encode()])
 
     def _watch(self, request: Request, now: float) -> list[Answer]:
         (prefix,) = request.arguments
@@ -250,6 +285,7 @@ class StoreState:
         Op.APPEND: _append,
         Op.JOIN: _join,
         Op.WATCH: _watch,
+        Op.ENDED: _take_end,
     }
 
     def _park(self, request: Request, now: float) -> list[Answer]:

@@ -155,7 +155,8 @@ class Store(ABC):
 
         Raises  StoreTimeoutError naming the ranks that did not come (given `who`, at once where the
                 store goes before they come); StoreLostError where it goes otherwise; StoreError, at
-                every member, when two disagree on the world size or both claim one rank
+                every member, when two disagree on the world size or both claim one rank, or the
+                launcher says that one has ended that did not come
         """
         arguments = [key_bytes(group), b"%d" % rank, b"%d" % world_size, value_bytes(value)]
         if not who:

@@ -102,6 +102,10 @@ class TCPStore(Store):
         """The secret of the job that this store serves, None where security is 'none'."""
         return self._secret
 
+    def tell_ended(self, rank: int, world_size: int) -> None:
+        """Let nobody wait in a join of world_size members for a worker whose process has ended."""
+        self._ask(Op.ENDED, [b"%d" % rank, b"%d" % world_size])
+
     def watch(self, prefix: str) -> Watch:
         """Return a watch on all keys that begin with prefix; close it when done."""
         waited_s = self._seconds(None)

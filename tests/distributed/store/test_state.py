@@ -94,3 +94,28 @@ def test_anonymous_members_take_the_free_places_and_no_more() -> None:
     assert ask(state, Op.JOIN, b"g", b"-1", b"2", b"a")[0].frames == [b"a", b"b"]
     (answer,) = ask(state, Op.JOIN, b"g", b"-1", b"2", b"c")
     assert answer.status is Status.REFUSED and b"all 2 places are taken" in answer.frames[0]
+
+
+def test_who_waits_for_a_rank_that_has_ended_is_told_and_so_is_who_comes_after() -> None:
+    state = StoreState()
+    ask(state, Op.JOIN, b"g", b"0", b"3", b"v", owner="waits", deadline=9.0)
+    ended, told = ask(state, Op.ENDED, b"2", b"3")
+    assert ended == Answer("me", Status.OK, [])
+    assert (told.owner, told.status) == ("waits", Status.REFUSED)
+    assert b"rank 2 of 3 ended without having come" in told.frames[0]
+    assert ask(state, Op.JOIN, b"g", b"1", b"3", b"w", owner="late") == [
+        Answer("late", Status.REFUSED, told.frames)
+    ]
+    (other,) = ask(state, Op.JOIN, b"h", b"0", b"3", b"v")
+    assert other.status is Status.REFUSED
+    assert state.expire(10.0) == []
+
+
+def test_a_rank_that_has_ended_is_missed_by_no_group_of_another_size_or_that_it_had_joined() -> (
+    None
+):
+    state = StoreState()
+    ask(state, Op.JOIN, b"g", b"1", b"2", b"w", deadline=0.0)
+    ask(state, Op.JOIN, b"h", b"0", b"3", b"v", owner="waits", deadline=9.0)
+    assert ask(state, Op.ENDED, b"1", b"2") == [Answer("me", Status.OK, [])]
+    assert ask(state, Op.JOIN, b"g", b"0", b"2", b"v")[0].frames == [b"v", b"w"]
