@@ -8,7 +8,6 @@ import importlib.util
 import os
 import shutil
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 from tests.lanes import TwoLanes, num_processes
 from tests.leak_fixture import nothing_left_behind
 from tests.seed_report import SeedReport
+from tests.short_folders import make_short_folder
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
@@ -39,9 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Two runs on one machine must not see each other's socket files. The name is short because the
-    # path of a unix socket holds 103 letters.
-    config.stash[private_directory] = tempfile.mkdtemp(prefix="fd-")
+    # Two runs on one machine must not see each other's socket files.
+    config.stash[private_directory] = make_short_folder()
     os.environ["XDG_RUNTIME_DIR"] = config.stash[private_directory]
     config.pluginmanager.register(SeedReport(), "fastdist-seed-report")
 

@@ -10,7 +10,6 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import textwrap
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 import pytest
 
 import fastdist
+from tests.short_folders import short_folder
 from tests.standstill import Standstill
 
 BOUND_S = 20.0
@@ -30,7 +30,7 @@ _ROOT = str(Path(fastdist.__file__).parents[1])
 @pytest.fixture
 def private() -> Iterator[Path]:
     """Be a directory for private files, whose name is short: a longer one would not be used."""
-    with tempfile.TemporaryDirectory(prefix="fd-") as path:
+    with short_folder() as path:
         yield Path(path)
 
 

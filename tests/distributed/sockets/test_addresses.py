@@ -8,7 +8,6 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from fastdist.distributed.sockets import (
     wait_until_free,
 )
 from fastdist.distributed.sockets.addresses import remove_ipc_directory
+from tests.short_folders import short_folder
 
 
 def test_a_free_port_can_be_bound() -> None:
@@ -58,7 +58,7 @@ def test_a_host_without_an_address_is_named() -> None:
 @pytest.fixture
 def short() -> Iterator[Path]:
     """Be in a directory whose name is short: that of a socket file holds 107 letters."""
-    with tempfile.TemporaryDirectory(prefix="fd-") as path:
+    with short_folder() as path:
         yield Path(path)
 
 
@@ -102,7 +102,8 @@ def test_a_directory_open_to_others_is_refused(base: Path) -> None:
 def test_a_directory_of_another_user_is_refused(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime_directory()
+    # Given by its name: another user would be sent elsewhere, and leave a folder there.
+    monkeypatch.setenv("FASTDIST_RUNTIME_DIR", runtime_directory())
     monkeypatch.setattr(os, "getuid", lambda: 12_345)
     with pytest.raises(AuthenticationError, match="directory of user 12345"):
         runtime_directory()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,11 +16,12 @@ from fastdist.distributed.sockets.published_secret import (
     read_published_secret,
     withdraw_secret,
 )
+from tests.short_folders import short_folder
 
 
 @pytest.fixture(autouse=True)
 def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="fd-") as path:
+    with short_folder() as path:
         monkeypatch.setenv("XDG_RUNTIME_DIR", path)
         yield Path(path)
 
