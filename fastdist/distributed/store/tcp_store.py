@@ -6,7 +6,12 @@ import atexit
 import threading
 import time
 
-from fastdist.core.errors import AuthenticationError, StoreError, StoreTimeoutError
+from fastdist.core.errors import (
+    AuthenticationError,
+    StoreError,
+    StoreLostError,
+    StoreTimeoutError,
+)
 from fastdist.distributed.sockets import Doorbell, JobSecret, Security, tcp_endpoint
 from fastdist.distributed.sockets.published_secret import (
     publish_secret,
@@ -182,7 +187,7 @@ class TCPStore(Store):
             least_s = _CONNECT_TO_JOIN_S if op is Op.JOIN else _CONNECT_S
             patience_s = min(patience_s, max(waited_s, least_s))
         began = time.monotonic()
-        connection = self._borrow(began + patience_s)
+        connection = self._borrow(began + patience_s, is_joining=op is Op.JOIN)
         try:
             # To connect was part of the wait.
             left_s = max(0.0, began + waited_s - time.monotonic())
@@ -194,13 +199,14 @@ class TCPStore(Store):
         self._give_back(connection)
         return require_ok(repr(self), op, arguments, reply.status, reply.frames, waited_s)
 
-    def _borrow(self, deadline: float) -> Connection:
+    def _borrow(self, deadline: float, *, is_joining: bool = False) -> Connection:
         self._require_own_process()
         with self._connections_lock:
             if self._is_closed:
                 raise StoreError(f"{self!r} is closed")
             self._lent += 1
             idle = self._idle.pop() if self._idle else None
+        is_broken = idle is not None
         try:
             while idle is not None:
                 if idle.is_whole():
@@ -209,6 +215,8 @@ class TCPStore(Store):
                 idle.close()
                 with self._connections_lock:
                     idle = self._idle.pop() if self._idle else None
+            if is_joining and is_broken:
+                return self._connect_again(min(deadline, time.monotonic() + _CONNECT_S))
             return self._connect(deadline)
         except BaseException:
             self._count_back()
@@ -235,6 +243,15 @@ class TCPStore(Store):
         with self._connections_lock:
             self._watches.discard(watch)
         self._drop(connection)
+
+    def _connect_again(self, deadline: float) -> Connection:
+        """Make a connection for who asked before, and need not wait for a store that has gone."""
+        try:
+            return self._connect(deadline)
+        except StoreTimeoutError as error:
+            raise StoreLostError(
+                f"the connection to the store is lost, and it cannot be reached any more: {error}"
+            ) from error
 
     def _connect(self, deadline: float) -> Connection:
         """Make a connection; where the owner leaves the secret, one that fails is read again."""

@@ -19,16 +19,16 @@ import pytest
 from fastdist.core.errors import AuthenticationError, StoreError, StoreTimeoutError
 from fastdist.distributed.sockets import (
     JobSecret,
-    free_port,
     open_socket_names,
     runtime_directory,
 )
 from fastdist.distributed.sockets import security as security_module
 from fastdist.distributed.sockets.published_secret import publish_secret
-from fastdist.distributed.store import TCPStore, connection, host_store, tcp_store
+from fastdist.distributed.store import TCPStore, connection, host_store, tcp_store, waiting_line
 from fastdist.distributed.store.access import client_security
 from fastdist.distributed.store.connection import Connection
 from fastdist.distributed.store.state import Op
+from fastdist.distributed.store.waiting_line import WaitingLine
 from tests.distributed.store.conftest import assert_serves, end_waits_once_connected
 from tests.distributed.way import Way
 from tests.standstill import Standstill
@@ -85,8 +85,7 @@ def answer_like_http(server: socket.socket) -> None:
         peer.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
 
 
-def test_nobody_there_names_the_address_and_keeps_the_time() -> None:
-    port = free_port()
+def test_nobody_there_names_the_address_and_keeps_the_time(port: int) -> None:
     with Standstill() as stood:
         started = time.monotonic()
         with pytest.raises(StoreTimeoutError, match=f":{port} in time: nothing answers"):
@@ -103,8 +102,7 @@ def test_a_silent_listener_is_told_from_an_empty_port(monkeypatch: pytest.Monkey
             TCPStore("127.0.0.1", port, timeout=10, secret=JobSecret.generate())
 
 
-def test_a_client_may_come_before_the_store() -> None:
-    port = free_port()
+def test_a_client_may_come_before_the_store(port: int) -> None:
     with ThreadPoolExecutor(1) as pool:
         early = pool.submit(TCPStore, "127.0.0.1", port, timeout=10)
         with host_store(port=port)[0] as served, early.result(10) as client:
@@ -121,8 +119,7 @@ def test_the_owner_leaves_its_secret_to_this_user_alone_and_takes_it_back() -> N
     assert not os.path.exists(path)
 
 
-def test_a_stale_secret_is_read_again() -> None:
-    port = free_port()
+def test_a_stale_secret_is_read_again(port: int) -> None:
     os.close(publish_secret("127.0.0.1", port, JobSecret.generate()))  # its owner was killed
     with ThreadPoolExecutor(1) as pool:
         early = pool.submit(TCPStore, "127.0.0.1", port, timeout=10)
@@ -241,8 +238,7 @@ def test_an_unknown_security_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         TCPStore("127.0.0.1", 4410)
 
 
-def test_the_constructor_waits_for_all_workers() -> None:
-    port = free_port()
+def test_the_constructor_waits_for_all_workers(port: int) -> None:
     with ThreadPoolExecutor(3) as pool:
         jobs = [
             pool.submit(TCPStore, "127.0.0.1", port, 3, is_master=i == 0, timeout=10)
@@ -378,3 +374,18 @@ def test_nothing_of_the_secret_is_shown(served: TCPStore) -> None:
     assert secret is not None
     shown = f"{served!r} {secret!r} {secret} {client_security(secret)!r} {open_socket_names()}"
     assert secret.hex() not in shown and secret.hex()[:8] not in shown
+
+
+def test_who_joins_hears_that_the_store_went_between_two_of_its_questions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host, port = host_store()
+    monkeypatch.setattr(waiting_line, "_FIRST_S", 0.05)
+    # Told after an answer, before the next question.
+    monkeypatch.setattr(WaitingLine, "tell", lambda line, whom: host.close())
+    with (
+        TCPStore("127.0.0.1", port, timeout=60, secret=host.job_secret) as client,
+        pytest.raises(StoreTimeoutError, match="is lost") as info,
+    ):
+        client.join("g", 0, b"", 2, who="me")
+    assert info.value.missing == ("1",)
