@@ -43,8 +43,14 @@ class FailureText:
         # What the last traceback that was shown says.
         self.shown = b""
 
-    def feed(self, text: bytes, now: float) -> list[bytes]:
-        """Return the lines to show now: this one, none, or all that were held and this one."""
+    def feed(self, text: bytes, now: float, *, is_redrawn: bool = False) -> list[bytes]:
+        """Return the lines to show now: this one, none, or all that were held and this one.
+
+        A line that was redrawn may be a bar that did not end before the traceback began.
+        """
+        if is_redrawn and text.endswith(_HEADLINES[0]) and text != _HEADLINES[0]:
+            bar = text.removesuffix(_HEADLINES[0])
+            return [*self.feed(bar, now), *self.feed(_HEADLINES[0], now)]
         if self.since is None and not text.startswith(_STARTS):
             self._follow(text)
             return [text]

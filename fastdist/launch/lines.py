@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 # A line longer than this is shown in pieces, so that a worker cannot fill the launcher's memory.
 LINE_LIMIT_BYTES = 4 << 20
-_END = re.compile(rb"\r*\n|\r")
+_END = re.compile(rb"\r*\n|\r+")
 
 
 class Line(NamedTuple):
@@ -29,10 +29,13 @@ class LineSplitter:
     def feed(self, chunk: bytes) -> list[Line]:
         """Return the lines that chunk completes."""
         lines = []
-        if self._may_continue and chunk:
+        if self._may_continue:
+            # The \r of the last chunk, these, and a \n after them are one end of one line.
+            chunk = chunk.lstrip(b"\r")
+            if not chunk:
+                return []
             self._may_continue = False
             if chunk.startswith(b"\n"):
-                # The \r of the last chunk and this \n are one end of one line.
                 lines.append(Line(self._redrawn or b"", redraws=False))
                 self._redrawn = None
                 chunk = chunk[1:]

@@ -33,6 +33,8 @@ class _Stream:
     splitter: LineSplitter = field(default_factory=LineSplitter)
     failure: FailureText = field(default_factory=FailureText)
     is_open: bool = True
+    # Whether the last line is one that redraws itself.
+    is_redrawn: bool = False
 
 
 class LastWords(NamedTuple):
@@ -151,12 +153,14 @@ class Output:
 
     def _show(self, stream: _Stream, lines: Sequence[Line]) -> None:
         for line in lines:
+            was_redrawn, stream.is_redrawn = stream.is_redrawn, line.redraws
             if line.redraws:
                 # Other ranks would overwrite each other: they are shown when their line ends.
                 if stream.worker.rank == 0:
                     self._screen.redraw(line.text)
             elif stream.is_stderr:
-                self._print(stream, stream.failure.feed(line.text, time.monotonic()))
+                now = time.monotonic()
+                self._print(stream, stream.failure.feed(line.text, now, is_redrawn=was_redrawn))
             else:
                 self._print(stream, [line.text])
 

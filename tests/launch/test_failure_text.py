@@ -111,6 +111,15 @@ def test_failure_text_holds_from_the_traceback_on() -> None:
     assert failure.feed(b"more", 3.0) == [b"more"]
 
 
+def test_failure_text_holds_a_traceback_that_began_behind_a_bar() -> None:
+    failure = FailureText()
+    assert failure.feed(b" 0 %| |" + HEADLINE, 1.0, is_redrawn=True) == [b" 0 %| |"]
+    assert failure.feed(b"ValueError: no", 2.0) == []
+    assert failure.release() == [HEADLINE, b"ValueError: no"]
+    # A log has it in one line, and keeps it.
+    assert failure.feed(b"ERROR: " + HEADLINE, 3.0) == [b"ERROR: " + HEADLINE]
+
+
 def test_failure_text_does_not_hold_without_end() -> None:
     failure = FailureText()
     failure.feed(b"Traceback (most recent call last):", 0.0)

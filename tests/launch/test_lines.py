@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from fastdist.launch.lines import LINE_LIMIT_BYTES, Line, LineSplitter
 
-_TEXT = "one\ntwo\r\n  5 %\r 50 %\rfünf ✓\n\n\rlast\r".encode()
+_TEXT = "one\ntwo\r\n  5 %\r 50 %\rfünf ✓\n\n\rthree\r\r\nlast\r\r".encode()
 
 
 def _split(*chunks: bytes) -> list[Line]:
@@ -31,9 +33,18 @@ def test_a_return_and_a_newline_in_two_chunks_are_one_end() -> None:
     assert _split(b"one\r", b"\n")[-1] == Line(b"one", False)
 
 
+@pytest.mark.parametrize("rest", [[b"\r\n"], [b"\r", b"\r", b"\n"]])
+def test_several_returns_before_a_newline_are_one_end_whatever_pieces_they_come_in(
+    rest: list[bytes],
+) -> None:
+    # As a text file of Windows has it that was written in text mode.
+    assert _split(b"one\r", *rest) == [Line(b"one", True), Line(b"one", False)]
+
+
 def test_what_was_not_ended_is_not_lost() -> None:
     assert _split(b"no newline") == [Line(b"no newline", False)]
     assert _split(b"bar\r") == [Line(b"bar", True), Line(b"bar", False)]
+    assert _split(b"bar\r\r") == [Line(b"bar", True), Line(b"bar", False)]
 
 
 def test_pieces_do_not_matter() -> None:

@@ -145,6 +145,20 @@ def test_the_first_failure_ends_the_job_with_its_traceback_once(start_run: Any) 
     assert err.rstrip().endswith("RuntimeError: no good")
 
 
+def test_a_traceback_behind_a_bar_of_a_worker_is_told_whole_at_the_end(start_run: Any) -> None:
+    run = start_run(
+        """
+        import sys
+        sys.stderr.write("\\r 10 %|#         |")
+        raise ValueError("no")
+        """
+    )
+    assert run.end() == 1
+    bar, _, traceback, *_, last = run.err.decode().splitlines()
+    assert (bar, last) == ("[rank 0]  10 %|#         |", "ValueError: no")
+    assert traceback == "Traceback (most recent call last):"
+
+
 def test_a_script_that_cannot_be_read_by_python_is_shown_once(start_run: Any) -> None:
     run = start_run("print(1", "-n", "3")
     assert run.end() == 1
