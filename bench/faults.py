@@ -16,7 +16,7 @@ from math import ceil
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-from .harness import Row, Spread
+from .harness import Row, Spread, keep_port
 
 KILLS_A_ROUND = 8
 TIMEOUTS_A_ROUND = 80
@@ -118,13 +118,8 @@ class Forked:
 
 @contextmanager
 def _group(size: int) -> Iterator[list[Forked]]:
-    from fastdist.distributed.sockets import free_port
-
-    environment = {
-        "WORLD_SIZE": str(size),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(free_port()),
-    }
+    kept, port = keep_port()
+    environment = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     workers = [Forked(rank, environment) for rank in range(size)]
     try:
         for worker in workers:
@@ -137,6 +132,7 @@ def _group(size: int) -> Iterator[list[Forked]]:
         for worker in workers:
             worker.kill()
             os.waitpid(worker.pid, 0)
+        kept.close()
 
 
 def _kill_group(num_victims: int) -> list[float]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-from .harness import Case, Row, Stopwatch, compare, peer_torch
+from .harness import Case, Row, Stopwatch, compare, keep_port, peer_torch
 
 OUTSTANDING = 256
 _IDLE_S = 10.0
@@ -87,11 +87,9 @@ class Couple:
     """
 
     def __init__(self, library: str, module: str = "bench.rpc") -> None:
-        from fastdist.distributed.sockets import free_port
-
         self._polls = library == "torch"
         self._here, there = Pipe()
-        port = str(free_port())
+        self._kept, port = keep_port()
         self._processes = [
             subprocess.Popen(
                 [sys.executable, "-m", module, library, str(rank), str(there.fileno())],
@@ -145,6 +143,7 @@ class Couple:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        self._kept.close()
 
     def _signal(self, kind: signal.Signals) -> None:
         if self._polls:

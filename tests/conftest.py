@@ -17,6 +17,7 @@ import pytest
 
 from tests.lanes import TwoLanes, num_processes
 from tests.leak_fixture import nothing_left_behind
+from tests.ports import KeptPort
 from tests.seed_report import SeedReport
 from tests.short_folders import make_short_folder
 
@@ -142,6 +143,14 @@ def leaves_nothing_behind() -> Iterator[None]:
     # The fixtures of a module may hold an agent, which may grow while a test uses it.
     with nothing_left_behind("test", wider=True):
         yield
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Be a port of this machine where nobody listens yet, and which nobody else is given."""
+    kept = KeptPort()
+    yield kept.number
+    kept.close()
 
 
 @pytest.fixture(autouse=True)

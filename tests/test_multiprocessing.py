@@ -20,7 +20,6 @@ import fastdist.distributed.autograd as dist_autograd
 import fastdist.distributed.rpc as rpc
 import fastdist.multiprocessing as mp
 from fastdist.core.errors import FastdistError
-from fastdist.distributed.sockets.addresses import free_port
 
 _ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
 
@@ -75,8 +74,8 @@ def test_each_process_gets_its_index_and_the_arguments(tmp_path: Path) -> None:
     }
 
 
-def test_a_tutorials_workers_train() -> None:
-    mp.spawn(train, args=(2, free_port()), nprocs=2, join=True)
+def test_a_tutorials_workers_train(port: int) -> None:
+    mp.spawn(train, args=(2, port), nprocs=2, join=True)
 
 
 def test_the_traceback_of_who_failed_is_told_and_the_others_are_ended() -> None:

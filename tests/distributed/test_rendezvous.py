@@ -22,7 +22,7 @@ from fastdist.distributed.rendezvous import (
     worker_address,
     worker_security,
 )
-from fastdist.distributed.sockets import CurveSecurity, JobSecret, NoSecurity, free_port
+from fastdist.distributed.sockets import CurveSecurity, JobSecret, NoSecurity
 from fastdist.distributed.store import FileStore, HashStore, PrefixStore, TCPStore, host_store
 from fastdist.distributed.store.environment import expand_first_host
 from tests.distributed.certificates import make_certificates
@@ -224,8 +224,8 @@ def meet_and_close(meetings: list[Rendezvous]) -> None:
 
 @pytest.mark.usefixtures("no_launcher")
 @pytest.mark.parametrize("in_the_url", [True, False])
-def test_workers_meet_over_tcp(pool: ThreadPoolExecutor, in_the_url: bool) -> None:
-    url = f"tcp://127.0.0.1:{free_port()}"
+def test_workers_meet_over_tcp(pool: ThreadPoolExecutor, port: int, in_the_url: bool) -> None:
+    url = f"tcp://127.0.0.1:{port}"
     jobs = [
         pool.submit(rendezvous, f"{url}?rank={rank}&world_size=3", timeout=10)
         if in_the_url
@@ -247,10 +247,10 @@ def test_workers_meet_in_a_file_and_leave_none(tmp_path: Path) -> None:
 
 
 def test_workers_meet_by_environment(
-    no_launcher: pytest.MonkeyPatch, pool: ThreadPoolExecutor
+    no_launcher: pytest.MonkeyPatch, pool: ThreadPoolExecutor, port: int
 ) -> None:
     no_launcher.setenv("MASTER_ADDR", "127.0.0.1")
-    no_launcher.setenv("MASTER_PORT", str(free_port()))
+    no_launcher.setenv("MASTER_PORT", str(port))
     jobs = [
         pool.submit(rendezvous, f"env://?rank={rank}&world_size=2", timeout=10) for rank in range(2)
     ]
@@ -310,22 +310,22 @@ def test_a_wrong_url_or_rank_is_named(arguments: tuple[str, int, int], says: str
 
 
 @pytest.mark.usefixtures("no_launcher")
-def test_a_worker_alone_is_told_who_is_missing_and_where() -> None:
+def test_a_worker_alone_is_told_who_is_missing_and_where(port: int) -> None:
     with pytest.raises(StoreTimeoutError, match="is rank 0 running"):
-        rendezvous(f"tcp://127.0.0.1:{free_port()}", 1, 2, 0.1)
+        rendezvous(f"tcp://127.0.0.1:{port}", 1, 2, 0.1)
 
 
 @pytest.mark.usefixtures("no_launcher")
-def test_a_worker_with_the_wrong_secret_does_not_meet_the_others() -> None:
-    url = f"tcp://127.0.0.1:{free_port()}"
+def test_a_worker_with_the_wrong_secret_does_not_meet_the_others(port: int) -> None:
+    url = f"tcp://127.0.0.1:{port}"
     host = rendezvous(url, 0, 2, 10, secret=JobSecret.generate())
     with host.store, pytest.raises(AuthenticationError):
         rendezvous(url, 1, 2, 10, secret=JobSecret.generate())
 
 
 @pytest.mark.usefixtures("no_launcher")
-def test_two_workers_with_rank_0_are_told() -> None:
-    url = f"tcp://127.0.0.1:{free_port()}"
+def test_two_workers_with_rank_0_are_told(port: int) -> None:
+    url = f"tcp://127.0.0.1:{port}"
     with rendezvous(url, 0, 2, 10).store, pytest.raises(StoreError, match="is taken"):
         rendezvous(url, 0, 2, 10)
 
@@ -380,9 +380,9 @@ def test_with_certificates_a_workers_security_is_its_rank_s_own(
 
 
 @pytest.mark.usefixtures("no_launcher")
-def test_with_certificates_ranks_meet_at_the_store(tmp_path: Path) -> None:
+def test_with_certificates_ranks_meet_at_the_store(tmp_path: Path, port: int) -> None:
     folder = make_certificates(tmp_path / "certificates", 2)
-    url = f"tcp://127.0.0.1:{free_port()}"
+    url = f"tcp://127.0.0.1:{port}"
     host = rendezvous(url, 0, 2, 10, security="certs", certificates=folder)
     with host.store:
         with rendezvous(url, 1, 2, 10, security="certs", certificates=folder).store as other:

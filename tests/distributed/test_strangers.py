@@ -105,16 +105,11 @@ class Job:
     """Two workers over tcp, the first of which serves the store."""
 
     def __init__(self) -> None:
-        self.store_port = _free_port()
-        self.group = Group(
-            __file__,
-            2,
-            {"FASTDIST_JOB_SECRET": SECRET, "MASTER_PORT": str(self.store_port)},
-        )
+        self.group = Group(__file__, 2, {"FASTDIST_JOB_SECRET": SECRET})
 
     def port(self, which: str) -> int:
         if which == "store":
-            return self.store_port
+            return self.group.port.number
         return split_tcp_endpoint(self.group[1].run(state)[0])[1]
 
     def assert_well(self) -> None:
@@ -124,11 +119,6 @@ class Job:
         assert self.group[1].run(ask_the_store) > 0
         assert time.monotonic() - began < PATIENCE_S
         assert [self.group[rank].run(state)[2] for rank in (0, 1)] == [0, 0]
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import importlib.util
 import os
 import pickle
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +15,8 @@ import traceback
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
+
+from tests.ports import KeptPort
 
 DEADLINE_S = 60.0
 _MODULE = "functions_of_the_test"
@@ -93,11 +94,11 @@ class Group:
     def __init__(
         self, file: str, world_size: int, environment: Mapping[str, str] | None = None
     ) -> None:
-        self._port = _kept_port()
+        self.port = KeptPort()
         shared = {
             "WORLD_SIZE": str(world_size),
             "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(self._port.getsockname()[1]),
+            "MASTER_PORT": str(self.port.number),
             **(environment or {}),
         }
         self.workers = [
@@ -115,25 +116,16 @@ class Group:
 
     def end(self) -> list[int]:
         """End all processes and return their exit codes."""
-        self._port.close()
+        self.port.close()
         return [worker.end() for worker in self.workers]
 
     def kill(self) -> None:
         """End what is left of the group, at once."""
-        self._port.close()
+        self.port.close()
         for worker in self.workers:
             if worker.process.poll() is None:
                 worker.process.kill()
                 worker.process.wait()
-
-
-def _kept_port() -> socket.socket:
-    """Return a port that nobody is given who asks for any: only who knows it can listen there."""
-    kept = socket.socket()
-    # libzmq sets it as well, and so finds the port free as long as nobody listens.
-    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    kept.bind(("127.0.0.1", 0))
-    return kept
 
 
 def run_group(

@@ -6,15 +6,16 @@ import os
 import secrets
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from multiprocessing import connection
 from typing import Any
 
 import pytest
 
-from fastdist.distributed.sockets import free_port
 from fastdist.launch.nodes import BEAT_S, LOST_S
 from tests.distributed.way import Way
 from tests.launch.test_rpc_jobs import EARLY, ENDLESS
+from tests.ports import KeptPort
 
 # Until the other node has noticed, ended its workers and reported.
 _LOST_BOUND_S = LOST_S + 4.0
@@ -24,12 +25,6 @@ _WAITING = """
     signal.pause()
 """
 StartNode = Callable[..., Any]
-
-
-@pytest.fixture
-def port() -> int:
-    """Be the port at which the nodes meet."""
-    return free_port()
 
 
 @pytest.fixture
@@ -125,14 +120,17 @@ def test_a_lost_node_is_named_by_the_one_that_hosts_the_store(
     start_run: Any, watch: Callable[[int], Any]
 ) -> None:
     # Each waits for as long as a network may be down, so they wait together.
-    lost = [
-        way_to_be_lost(job_at(free_port(), start_run), watch)
-        for way_to_be_lost in (killed, killed_among_calls, frozen, killed_after_a_failure)
-    ]
-    for each in lost:
-        next(each)
-    for each in lost:
-        assert list(each) == []
+    ways = (killed, killed_among_calls, frozen, killed_after_a_failure)
+    with ExitStack() as ports:
+        kept = [ports.enter_context(closing(KeptPort())) for _ in ways]
+        lost = [
+            way_to_be_lost(job_at(port.number, start_run), watch)
+            for way_to_be_lost, port in zip(ways, kept)
+        ]
+        for each in lost:
+            next(each)
+        for each in lost:
+            assert list(each) == []
 
 
 def killed(start_node: StartNode, watch: Callable[[int], Any]) -> Iterator[None]:

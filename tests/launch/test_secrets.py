@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from fastdist.distributed.sockets import free_port
 from tests.distributed.certificates import make_certificates
 
 _JOB = """
@@ -33,10 +32,10 @@ def test_a_job_of_one_node_runs_with_certificates(start_run: Any, tmp_path: Path
 
 
 def test_each_node_needs_the_secret_keys_of_its_own_ranks_alone(
-    start_run: Any, tmp_path: Path
+    start_run: Any, tmp_path: Path, port: int
 ) -> None:
     whole = make_certificates(tmp_path / "certificates", 2)
-    job = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={free_port()}", "-n1"]
+    job = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={port}", "-n1"]
     runs = []
     for node, own in ((0, ("rank-0", "store")), (1, ("rank-1",))):
         folder = tmp_path / f"node {node}"

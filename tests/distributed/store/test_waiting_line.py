@@ -15,7 +15,6 @@ import pytest
 
 from fastdist.core.errors import StoreLostError, StoreTimeoutError
 from fastdist.distributed.rendezvous import rendezvous
-from fastdist.distributed.sockets import free_port
 from fastdist.distributed.store import (
     HashStore,
     TCPStore,
@@ -304,9 +303,9 @@ def test_who_waits_for_the_store_says_whose(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     has_told: threading.Event,
+    port: int,
 ) -> None:
     monkeypatch.setenv("FASTDIST_STORE_HOSTED", hosted)
-    port = free_port()
     with ThreadPoolExecutor(1) as pool:
         meets = pool.submit(rendezvous, f"tcp://127.0.0.1:{port}", 1, 2, timeout=20.0)
         assert has_told.wait(10)
@@ -318,9 +317,9 @@ def test_who_waits_for_the_store_says_whose(
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_store_that_never_comes_is_told_with_the_whole_time() -> None:
+def test_a_store_that_never_comes_is_told_with_the_whole_time(port: int) -> None:
     began = time.monotonic()
     with pytest.raises(StoreTimeoutError) as error:
-        rendezvous(f"tcp://127.0.0.1:{free_port()}", 1, 2, timeout=0.3)
+        rendezvous(f"tcp://127.0.0.1:{port}", 1, 2, timeout=0.3)
     waited_s = _seconds_in(r"no store at .* in time: .*; waited ([\d.]+) s", error.value)
     assert 0.3 <= waited_s <= time.monotonic() - began + 0.001  # told to the millisecond
