@@ -54,6 +54,12 @@ def raw_key(path: str, name: str) -> bytes:
     return z85.decode(public_key)
 
 
+def write_certificate(path: str, name: str, text: str) -> None:
+    file = Path(path, f"{name}.key")
+    file.write_text(text)
+    file.chmod(0o644)  # many users' umask lets their group write, for which it would be refused
+
+
 @pytest.mark.parametrize("letters", ["'" * 40, "#" * 40])
 def test_a_damaged_certificate_is_named_and_stops_nobody_else(
     router: Socket, path: str, tmp_path: Path, letters: str
@@ -61,9 +67,7 @@ def test_a_damaged_certificate_is_named_and_stops_nobody_else(
     other = make_certificates(tmp_path / "other", 2)
     shutil.copy(os.path.join(path, "rank-0.key"), os.path.join(other, "rank-0.key"))
     stranger = CertificateSecurity(CertificateFolder(other), "rank:1", lambda key: None)
-    damaged = os.path.join(path, "rank-3.key")
-    with open(damaged, "w") as file:
-        file.write(f'curve\n    public-key = "{letters}"\n')
+    write_certificate(path, "rank-3", f'curve\n    public-key = "{letters}"\n')
     with pytest.raises(AuthenticationError, match=r"rank-3\.key' is damaged: its public-key is no"):
         CertificateFolder(path).read_ranks()
     # The handler's thread, which reads the folder again for a stranger, lives on.
@@ -149,8 +153,7 @@ def test_a_folder_that_breaks_later_keeps_those_that_it_knows(path: str) -> None
     folder = CertificateFolder(path)
     folder.read_ranks()
     known = raw_key(path, "rank-1")
-    with open(os.path.join(path, "rank-5.key"), "w") as file:
-        file.write("half written")
+    write_certificate(path, "rank-5", "half written")
     assert folder.rank_of(bytes(32)) is None
     assert folder.rank_of(known) == "1"
 

@@ -12,6 +12,7 @@ import zmq
 
 from fastdist.core.errors import FastdistError
 from fastdist.distributed.sockets import (
+    Socket,
     make_socket,
     open_socket_count,
     open_socket_names,
@@ -69,9 +70,13 @@ def test_sockets_from_many_threads_are_all_counted() -> None:
 
 def test_more_sockets_than_libzmq_allows_by_itself_can_be_made() -> None:
     terminate()
-    sockets = [make_socket(zmq.PAIR, f"pair {i}") for i in range(1_100)]
-    for socket in sockets:
-        socket.close()
+    sockets: list[Socket] = []
+    try:
+        while len(sockets) < 1_100:
+            sockets.append(make_socket(zmq.PAIR, f"pair {len(sockets)}"))
+    finally:
+        for socket in sockets:  # or no test after this one would have a descriptor
+            socket.close()
     terminate()
 
 
