@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -14,6 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 import fastdist
+from tests.standstill import Standstill
 
 _ROOT = str(Path(fastdist.__file__).parents[1])
 _WORKERS = ("trainer", "worker1", "worker2")
@@ -43,6 +45,16 @@ def _workers(launcher: subprocess.Popen[str]) -> list[int]:
     pid = launcher.pid
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [int(child) for child in children[1:]]
+
+
+def _errors_of(launcher: subprocess.Popen[str], within_s: float) -> str:
+    """Wait for the end, which must come within that time, and return what stderr was told."""
+    with Standstill() as stood:
+        began = time.monotonic()
+        errors = launcher.communicate(timeout=60)[1]
+        took_s = time.monotonic() - began
+    assert took_s - stood.seconds < within_s, errors
+    return errors
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +125,7 @@ def test_a_killed_worker_ends_the_demo_and_is_named(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert "epoch  1/24" in process.stdout.readline()
     os.kill(_workers(process)[2], signal.SIGKILL)
-    _, errors = process.communicate(timeout=5.0)
+    errors = _errors_of(process, within_s=5.0)
     assert process.returncode == 128 + signal.SIGKILL
     assert "fastdist demo: rank 2 was killed by SIGKILL" in errors
 
@@ -125,7 +137,7 @@ def test_ctrl_c_ends_the_demo_and_all_its_workers(tmp_path: Path) -> None:
     workers = _workers(process)
     # As a terminal does it: to the whole group.
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=2.0)
+    errors = _errors_of(process, within_s=2.0)
     assert process.returncode == 128 + signal.SIGINT
     assert "Traceback" not in errors
     assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
