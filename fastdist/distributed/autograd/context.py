@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Sequence
@@ -54,7 +55,10 @@ class DistAutogradContext:
         self.requester = NOBODY
         self.is_auto = False
         self._ended_passes: set[int] = set()
+        self._keeps_graph = False
+        self._num_recvs = 0
         self.num_sent = 0
+        self.num_received = 0
         self._arrived: set[int] = set()
 
     def _context_id(self) -> int:
@@ -147,14 +151,15 @@ class DistAutogradContext:
                 )
             self._graph_task, self.pass_id = task, pass_id
             self.requester, self.is_auto = requester, is_auto
+            self._keeps_graph = task.keep_graph
             self._outstanding = []
-            self.num_sent = 0
+            self._num_recvs = len(self._recvs)
+            self.num_sent = self.num_received = 0
             self._arrived = set()
 
     def keeps_graph(self) -> bool:
-        """Return whether the pass under way keeps the graph for another one."""
-        task = self._graph_task
-        return task is not None and task.keep_graph
+        """Return whether the pass under way, or the last one, keeps the graph for another."""
+        return self._keeps_graph
 
     def graph_task(self) -> GraphTask | None:
         """Return the pass under way."""
@@ -183,10 +188,32 @@ class DistAutogradContext:
         with self._lock:
             return pass_id in self._ended_passes
 
-    def note_arrival(self, message_id: int) -> None:
-        """Count a gradient message of the pass under way."""
+    def note_arrival(self, message_id: int, pass_id: int) -> bool:
+        """Count a gradient message of a pass; False if its send is not to run for it.
+
+        That is so where the pass is over, has begun without the send, or has heard of it before.
+        """
         with self._lock:
+            task = self._graph_task
+            if pass_id != self.pass_id:
+                return False
+            self.num_received += 1
+            if task is None or not self._awaits(message_id, task):
+                return False
             self._arrived.add(message_id)
+            return True
+
+    def _awaits(self, message_id: int, task: GraphTask) -> bool:
+        return message_id not in self._arrived and self._sends[message_id] in task.nodes_in_graph
+
+    def lacks(self, pass_id: int, message_ids: Sequence[Any]) -> list[Any]:
+        """Return for which sends no word comes from here: their receives are not in the pass."""
+        with self._lock:
+            begun = self.pass_id == pass_id
+            # What comes after the beginning is in nobody's graph, and nobody is told so.
+            number = self._num_recvs if begun else len(self._recvs)
+            here = set(itertools.islice(self._recvs, number))
+            return [message_id for message_id in message_ids if message_id not in here]
 
     def accumulate_grad(self, accumulator: AccumulateGrad, grad: Tensor, mine: bool) -> None:
         """Add a leaf's gradient into this context; one that is mine may be kept, others are copied.
@@ -289,14 +316,18 @@ class DistAutogradContext:
         """Return how a pass stands here: Nodes queued or running, messages, sends left out."""
         with self._lock:
             task, begun = self._graph_task, self.pass_id == pass_id
-            arrived = self._arrived if begun else frozenset()
-            waiting = [i for i in self._sends if i not in arrived]
+            waiting: dict[int, int] = {}
+            if pass_id not in self._ended_passes:
+                for message_id, send in self._sends.items():
+                    if not begun or (task is not None and self._awaits(message_id, task)):
+                        waiting[message_id] = send.to_worker_id
             # Each send without gradient counts as one outstanding task.
             idle = not begun or task is None or task.future.done()
             return {
                 "running": 0 if idle or task is None else max(task.outstanding - len(waiting), 0),
                 "sent": self.num_sent if begun else 0,
-                "received": len(arrived),
+                "received": self.num_received if begun else 0,
                 "begun": begun,
-                "waiting": [] if pass_id in self._ended_passes else waiting,
+                "waiting": [*waiting],
+                "waits_for": [*waiting.values()],
             }

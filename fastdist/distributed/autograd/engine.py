@@ -27,7 +27,6 @@ from .lost_workers import end_sends_to_the_lost
 from .outbox import MESSAGES, Gradients, Outbox, Parcel, set_current_outbox, unpack
 from .own_queue import OwnQueue
 from .roots import validate_roots
-from .send_rpc_backward import SendRpcBackward
 from .stall import has_answer, is_over, wait_for_pass
 
 if TYPE_CHECKING:
@@ -46,8 +45,8 @@ if TYPE_CHECKING:
 # none of its starts that they are unused. That ends the sends which they belong to, with undefined
 # gradients, and so on. A worker begins with the first such word, or gradient. One that hears none
 # (its results carry no gradients at all, or only loops lead to it) is asked to begin when the root
-# has waited a little while (stall.py). Every message's receive then is either below a start of its
-# worker or known to be unused, so by the order in which messages were sent all of them end.
+# has waited a little while (stall.py). Every message's receive then is below a start of its worker,
+# known to be unused or not there, so by the order in which messages were sent all of them end.
 
 
 class DistEngine:
@@ -109,7 +108,7 @@ class DistEngine:
                 wait_for_pass(context, partial(is_over, done), begun)
             done.value()
             for other in begun:
-                wait_for_pass(context, partial(is_over, other))
+                wait_for_pass(context, partial(is_over, other), begun)
                 other.value()
         except BaseException as error:
             if task.future.done():
@@ -150,7 +149,7 @@ class DistEngine:
         if MESSAGES in reply.metadata and context.graph_task() is task:
             came = unpack(reply.tensors, reply.metadata[MESSAGES])
             fresh = parcel.worker_id != get_instance().worker_id
-            starts = [self._arrive(context, gradients, fresh=fresh) for gradients in came]
+            starts = self._arrive(context, came, outbox.pass_id, fresh=fresh)
             self._work(task, starts, outbox, increment=False)
         # Only now: until here the pass could not look finished.
         parcel.sent.try_complete(None)
@@ -193,6 +192,7 @@ class DistEngine:
         for gradients in came:
             context.retrieve_send_function(gradients.message_id)
         root = GraphRoot((), (), next_sequence_number())
+        done: Future[None] = Future()
         try:
             mine = self._prepare(context, root, retain_graph, pass_id, sender, is_auto=is_auto)
             task = mine or context.graph_task()
@@ -201,13 +201,12 @@ class DistEngine:
                     f"a backward pass of context {context.id} has ended here"
                 )
         except ContextReleasedError:
-            if came or not context.has_ended(pass_id):
+            if not context.has_ended(pass_id) or any(one.tensors is not None for one in came):
                 raise
-            # Asked to begin, as one that had heard nothing; it has heard meanwhile, and is done.
-            over: Future[None] = Future()
-            over.set_result(None)
-            return over, None
-        done: Future[None] = Future()
+            # Told of what is unused, or asked to begin, it has heard meanwhile, and is done.
+            self._arrive(context, came, pass_id, fresh=fresh)
+            done.set_result(None)
+            return done, None
         outbox = Outbox(context, pass_id, task.keep_graph)
         ended: list[Node] = []
         if mine is not None:
@@ -217,7 +216,7 @@ class DistEngine:
             if not mine.outstanding:
                 # Nothing was sent from here, so nothing will run.
                 mine.mark_completed_and_post_process()
-        starts: list[Node] = [self._arrive(context, one, fresh=fresh) for one in came]
+        starts = self._arrive(context, came, pass_id, fresh=fresh)
         self._work(task, [*starts, *ended], outbox, increment=False)
         parcel = outbox.parcels.pop(sender, None) if in_person else None
         outbox.flush()
@@ -232,15 +231,20 @@ class DistEngine:
         return done, parcel
 
     def _arrive(
-        self, context: DistAutogradContext, gradients: Gradients, *, fresh: bool
-    ) -> SendRpcBackward:
-        function = context.retrieve_send_function(gradients.message_id)
-        if gradients.tensors is None:
-            function.set_unused()
-        else:
-            function.set_grads(tuple(gradients.tensors), fresh)
-        context.note_arrival(gradients.message_id)
-        return function
+        self, context: DistAutogradContext, came: Sequence[Gradients], pass_id: int, *, fresh: bool
+    ) -> list[Node]:
+        """Give gradients to their sends, and return those that are to run now."""
+        starts: list[Node] = []
+        for message_id, tensors in came:
+            function = context.retrieve_send_function(message_id)
+            if not context.note_arrival(message_id, pass_id):
+                continue
+            if tensors is None:
+                function.set_unused(pass_id)
+            else:
+                function.set_grads(tuple(tensors), fresh, pass_id)
+            starts.append(function)
+        return starts
 
     def _prepare(
         self,

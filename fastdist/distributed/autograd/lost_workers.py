@@ -41,9 +41,9 @@ def end_sends_to_the_lost(context: DistAutogradContext, task: DistGraphTask) -> 
                 )
             )
             return []
-        send.set_unused()
         # As if the lost worker had said so: who counts messages must find as many of both.
         context.note_sent(task.pass_id)
-        context.note_arrival(message_id)
-        ended.append(send)
+        if context.note_arrival(message_id, task.pass_id):
+            send.set_unused(task.pass_id)
+            ended.append(send)
     return ended

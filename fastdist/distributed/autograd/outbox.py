@@ -97,14 +97,14 @@ class Outbox:
         self.context = context
         # Not the context's: a thread may still be inside a Node of a pass that was given up, when
         # the next one has begun.
-        self._pass_id = pass_id
+        self.pass_id = pass_id
         self.parcels: dict[int, Parcel] = {}
         self._retain_graph = retain_graph
         self._since = 0.0
 
     def add(self, worker_id: int, gradients: Gradients) -> None:
         """Put gradients in; the pass waits for them from now on, if it is not over."""
-        if not self.context.note_sent(self._pass_id):
+        if not self.context.note_sent(self.pass_id):
             return
         parcel = self.parcels.get(worker_id)
         if parcel is None:
@@ -114,7 +114,7 @@ class Outbox:
             # The worker for which this one runs its part waits for the answer to that; and its own
             # part cannot end before it has these gradients. So nobody need wait for it here.
             wait = worker_id != self.context.requester
-            self.context.add_outstanding_rpc(parcel.sent, wait=wait, pass_id=self._pass_id)
+            self.context.add_outstanding_rpc(parcel.sent, wait=wait, pass_id=self.pass_id)
         parcel.gradients.append(gradients)
 
     def is_due(self, next_elements: int) -> bool:
@@ -163,7 +163,7 @@ class Outbox:
     def _words(self, parcel: Parcel) -> dict[str, Value]:
         return {
             "context_id": self.context.id,
-            "pass_id": self._pass_id,
+            "pass_id": self.pass_id,
             "retain_graph": self._retain_graph,
             AUTO: self.context.is_auto,
             MESSAGES: parcel.numbers(),

@@ -6,20 +6,22 @@ from typing import Any
 
 from ...backends.backend import backend_of
 from ...core.device import CPU
+from ...engine.engine import current_graph_task
 from ...graph.node import Node, next_sequence_number
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor, layout_of, wrap
+from .dist_graph_task import DistGraphTask
 
 
 class SendRpcBackward(Node):
     """Backward of sending tensors: hands on the gradients that a message brought.
 
-    Takes no inputs; `set_grads` says what it will give.
+    Takes no inputs; `set_grads` says what it will give in a pass.
 
     Source  PyTorch, torch/csrc/distributed/autograd/functions/sendrpc_backward.cpp
     """
 
-    __slots__ = ("_grads", "_is_fresh", "_is_unused", "to_worker_id")
+    __slots__ = ("_came", "_is_fresh", "to_worker_id")
 
     num_outputs = 0
 
@@ -32,18 +34,25 @@ class SendRpcBackward(Node):
         self.layout = layouts
         self.to_worker_id = to_worker_id
         self._is_fresh = False
-        self._is_unused = False
-        self._grads: tuple[Tensor | None, ...] = ()
+        # By pass, None where nothing follows. What came for one that was given up may never be
+        # handed on, and a thread may still be at it when the next one's gradients come.
+        self._came: dict[int, tuple[Tensor | None, ...] | None] = {}
 
-    def set_grads(self, grads: tuple[Tensor | None, ...], fresh: bool = False) -> None:
+    def set_grads(
+        self,
+        grads: tuple[Tensor | None, ...],
+        fresh: bool = False,
+        pass_id: int = DistGraphTask.pass_id,
+    ) -> None:
         """Take the gradients of one message; if they are fresh, nobody else holds their memory."""
         assert len(grads) == len(self.edges), "a gradient message must answer every tensor sent"
-        self._grads = grads
+        # First: they may be handed on from here.
         self._is_fresh = fresh
+        self._came[pass_id] = grads
 
-    def set_unused(self) -> None:
+    def set_unused(self, pass_id: int = DistGraphTask.pass_id) -> None:
         """Take the word that nothing follows from what was sent: it has no gradients."""
-        self._is_unused = True
+        self._came[pass_id] = None
 
     @property
     def fresh(self) -> bool:  # type: ignore[override]
@@ -52,7 +61,7 @@ class SendRpcBackward(Node):
 
     def grads(self) -> tuple[Tensor | None, ...]:
         """Return the gradients that wait to be handed on."""
-        return self._grads
+        return self._came.get(_pass_here()) or ()
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients as raw arrays; all must have come."""
@@ -60,10 +69,9 @@ class SendRpcBackward(Node):
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients; all must have come."""
-        if self._is_unused:
-            self._is_unused = False
+        grads = self._came.pop(_pass_here(), ())
+        if grads is None:
             return (None,) * len(self.edges)
-        grads, self._grads = self._grads, ()
         assert len(grads) == len(self.edges), "a send ran before its gradients came"
         assert all(grad is not None for grad in grads), "a send was given an undefined gradient"
         # Here and not where they came: what is copied must be there on the stream of the pass.
@@ -72,6 +80,11 @@ class SendRpcBackward(Node):
     def name(self) -> str:
         """Return the name that PyTorch shows."""
         return "SendRpcBackward"
+
+
+def _pass_here() -> int:
+    task = current_graph_task()
+    return task.pass_id if isinstance(task, DistGraphTask) else DistGraphTask.pass_id
 
 
 def _on_device_of(layout: Layout, grad: Tensor | None) -> Tensor | None:

@@ -15,7 +15,7 @@ from ..rpc.interceptors import Envelope
 from ..rpc.message_types import MessageType
 from .container import get_instance
 from .context import DistAutogradContext
-from .outbox import AUTO, MESSAGES
+from .outbox import AUTO, MESSAGES, UNUSED
 
 if TYPE_CHECKING:
     from ..rpc.lane_call import LaneCall
@@ -28,13 +28,25 @@ if TYPE_CHECKING:
 # going on. Two rounds that say the same, with no Node running and as many gradient messages
 # received as sent, mean that nothing will happen any more.
 
+# Note [Messages that did not arrive]
+# A message may have left a send behind and no receive: it waits for a thread at a callee whose
+# caller has given up, answers such a caller, or could not be sent. Nobody can say that this send is
+# unused but the root of a pass in the auto mode, which asks who should have received it. A receive
+# that is not there now, or came after its worker had begun the pass, gets no gradient in it: all
+# that a root depends on was sent and received before the pass began. It may be said to be unused
+# all the same, if its worker begins later; a send heeds the first word alone.
+
 _ANSWER_WITHIN_S = 10.0
 # A pass of the auto mode that takes longer than this may be waiting for a worker that hears
 # nothing, as one does each time that an answer needs no gradient (a metric, say). Asking costs a
-# message to each worker, once.
+# message to each worker, and is over when all have begun; who does not answer, or begin, is asked
+# again after twice the time, up to so long.
 QUIET_S = 0.01
+_QUIET_AT_MOST_S = 1.0
 # Who waits for one worker's answer looks this often whether another one has failed.
 LOOK_S = 0.25
+
+Told = dict[int, set[int]]
 
 
 def wait_for_pass(
@@ -44,21 +56,23 @@ def wait_for_pass(
 ) -> None:
     """Wait until wait(timeout in seconds) says that it has seen an end, or the pass is at rest.
 
-    In the auto mode workers that have heard nothing for a while are asked to begin, once a pass;
-    `begun` takes their answers.
+    In the auto mode workers that have heard nothing for a while are asked to begin, and told of
+    sends that nobody received; `begun` takes their answers.
 
     Raises  GraphError naming the sends that no gradient reached, if the pass has come to rest
     """
     timeout_s = get_current_agent().get_rpc_timeout() if is_current_agent_set() else 0.0
-    is_asking = context.is_auto and begun is not None and not begun
+    is_asking, quiet_s, told = context.is_auto and begun is not None, QUIET_S, Told()
     while is_asking:
-        if wait(QUIET_S):
+        if wait(quiet_s):
             return
+        quiet_s = min(2 * quiet_s, _QUIET_AT_MOST_S)
         found = _ask_round(get_current_agent(), context)
         # Without an answer of each somebody might sleep on, and the pass with it.
-        is_asking = found is None
         if found is not None and begun is not None:
-            begun += _let_all_begin(get_current_agent(), context, found)
+            lost = _sends_without_receive(get_current_agent(), context, found)
+            is_asking = lost is None or not all(answer["begun"] for answer in found.values())
+            begun += _let_all_begin(get_current_agent(), context, found, lost or {}, told)
     before: Any = None
     while not wait(timeout_s if timeout_s > 0 else None):
         found = _ask_round(get_current_agent(), context)
@@ -88,6 +102,8 @@ def has_answer(asked: LaneCall, done: Future[None], timeout_s: float | None) -> 
             return True
 
 
+# The name, in a question and its answer, of sends whose receive may not be there.
+_SENDS = "sends"
 # Of a worker that has no such context. It has no part in the pass, as if that were over.
 _NOTHING: dict[str, Value] = {"running": 0, "sent": 0, "received": 0, "begun": True}
 
@@ -99,26 +115,75 @@ def handle_progress(envelope: Envelope) -> Reply:
     assert isinstance(context_id, int)
     assert isinstance(pass_id, int)
     context = get_instance().find_context(context_id)
+    sends = envelope.metadata.get(_SENDS)
+    if sends is not None:
+        assert isinstance(sends, tuple)
+        lost = [*sends] if context is None else context.lacks(pass_id, sends)
+        return Reply([], {_SENDS: lost})
     if context is None:
-        return Reply([], {**_NOTHING, "waiting": [], "workers": []})
+        return Reply([], {**_NOTHING, "waiting": [], "waits_for": [], "workers": []})
     workers: list[Value] = [*sorted(context._known_worker_ids())]
     return Reply([], {**context.progress(pass_id), "workers": workers})
 
 
 def _let_all_begin(
-    agent: RpcAgent, context: DistAutogradContext, found: dict[int, dict[str, Any]]
+    agent: RpcAgent,
+    context: DistAutogradContext,
+    found: dict[int, dict[str, Any]],
+    lost: dict[int, list[int]],
+    told: Told,
 ) -> list[Future[Any]]:
-    """Ask those that have not begun to do so; return their answers."""
-    words: dict[str, Value] = {
-        "context_id": context.id,
-        "pass_id": context.pass_id,
-        "retain_graph": context.keeps_graph(),
-        AUTO: True,
-        MESSAGES: [],
-    }
-    kind = MessageType.BACKWARD_AUTOGRAD_REQ
-    asleep = [worker_id for worker_id, answer in found.items() if not answer["begun"]]
-    return [agent.send(worker_id, kind, (), words) for worker_id in asleep]
+    """Ask those that have not begun to do so, and tell of sends that are lost; return the answers.
+
+    `told` is who needs no second word, and of which sends.
+    """
+    answers: list[Future[Any]] = []
+    for worker_id, answer in found.items():
+        heard = told.get(worker_id)
+        sends = [i for i in lost.get(worker_id, ()) if heard is None or i not in heard]
+        if not sends and (answer["begun"] or heard is not None):
+            continue
+        told.setdefault(worker_id, set()).update(sends)
+        words: dict[str, Value] = {
+            "context_id": context.id,
+            "pass_id": context.pass_id,
+            "retain_graph": context.keeps_graph(),
+            AUTO: True,
+            MESSAGES: [number for message_id in sends for number in (message_id, UNUSED)],
+        }
+        for _ in sends:
+            context.note_sent(context.pass_id)
+        answers.append(agent.send(worker_id, MessageType.BACKWARD_AUTOGRAD_REQ, (), words))
+    return answers
+
+
+def _sends_without_receive(
+    agent: RpcAgent, context: DistAutogradContext, found: dict[int, dict[str, Any]]
+) -> dict[int, list[int]] | None:
+    """Return, by worker, the sends of which nobody will say anything; None without an answer.
+
+    See Note [Messages that did not arrive].
+    """
+    senders: dict[int, dict[int, int]] = {}
+    for worker_id, answer in found.items():
+        for message_id, receiver in zip(answer["waiting"], answer["waits_for"], strict=True):
+            senders.setdefault(receiver, {})[message_id] = worker_id
+    words = {"context_id": context.id, "pass_id": context.pass_id}
+    kind = MessageType.PASS_PROGRESS_REQ
+    lost: dict[int, list[int]] = {}
+    try:
+        asked = [
+            (of, agent.send(one, kind, (), {**words, _SENDS: [*of]}, timeout_s=_ANSWER_WITHIN_S))
+            for one, of in senders.items()
+            if one in found
+        ]
+        for of, answered in asked:
+            sends: Any = answered.wait().metadata[_SENDS]
+            for message_id in sends:
+                lost.setdefault(of[message_id], []).append(message_id)
+    except RpcError:
+        return None
+    return lost
 
 
 def _ask_round(agent: RpcAgent, context: DistAutogradContext) -> dict[int, dict[str, Any]] | None:

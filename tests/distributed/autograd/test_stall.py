@@ -17,7 +17,8 @@ Round = dict[int, dict[str, Any]]
 
 
 def told(running: int = 0, sent: int = 0, received: int = 0, *waiting: int) -> dict[str, Any]:
-    return {"running": running, "sent": sent, "received": received, "waiting": [*waiting]}
+    answer = {"running": running, "sent": sent, "received": received, "begun": True}
+    return {**answer, "waiting": [*waiting], "waits_for": [2 for _ in waiting]}
 
 
 AT_REST: Round = {3: told(0, 2, 1), 5: told(0, 1, 2, 77)}
@@ -63,7 +64,7 @@ def test_rounds_in_which_something_may_move_are_asked_again(
 def test_who_has_not_begun_is_found_though_a_round_was_not_answered(
     rounds: list[Round | None], agent: FakeAgent
 ) -> None:
-    rounds += [None, None, {3: {"begun": True}, 5: {"begun": False}}]
+    rounds += [None, None, {3: told(), 5: told() | {"begun": False}}]
     waits = iter([False, False, False, True])
     context, begun = DistAutogradContext(1), list[Future[Any]]()
     context.is_auto = True

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
-from fastdist.core.errors import GraphError
+from fastdist.core.errors import GraphError, RpcError, RpcTimeoutError
 from fastdist.distributed import rpc
+from fastdist.distributed.rpc.agent import get_current_agent
 from tests.distributed.autograd.on_worker import on_worker, outside
 from tests.distributed.autograd.programs import (
     close,
@@ -20,6 +21,7 @@ from tests.distributed.autograd.programs import (
     mix_along,
     mix_at,
 )
+from tests.distributed.workers import open_gate, wait_at, wait_for_arrivals
 
 pytestmark = pytest.mark.usefixtures("workers_hold_nothing")
 
@@ -138,3 +140,66 @@ def test_a_pass_of_one_process_says_that_it_does_not_reach_the_others() -> None:
             y.backward(create_graph=True)
         da.backward(context_id, [y])
         assert da.get_gradients(context_id)[a].sum().item() == 2.0 * a.numel()
+
+
+def fail_in_queue(a: Tensor) -> None:
+    """Give a call up that then still waits for a thread at its callee."""
+    threads = get_current_agent().options.num_worker_threads  # type: ignore[attr-defined]
+    gate = f"queued in {da.current_context_id()}"
+    held = [outside(rpc.rpc_async, "w1", be_held, (gate,)) for _ in range(threads)]
+    wait_for_arrivals(gate, threads)
+    with pytest.raises(RpcTimeoutError):
+        rpc.rpc_sync("w1", first_of, (a,), timeout=0.05)
+    _afterwards.append(lambda: [open_gate(gate), *[one.wait() for one in held]])
+
+
+def be_held(gate: str) -> str:
+    return rpc.rpc_sync("w0", wait_at, (gate,))
+
+
+def fail_before_the_answer(a: Tensor) -> None:
+    """Give a call up whose result then comes to nobody."""
+    context_id = da.current_context_id()
+    gate = f"late in {context_id}"
+    with pytest.raises(RpcTimeoutError):
+        rpc.rpc_sync("w1", double_late, (a, gate), timeout=0.05)
+    outside(rpc.rpc_sync, "w1", open_gate, (gate,))
+    while not outside(rpc.rpc_sync, "w1", send_ids, (context_id,)):
+        pass
+
+
+def double_late(a: Tensor, gate: str) -> Tensor:
+    wait_at(gate)
+    return a * 2
+
+
+def fail_to_leave(a: Tensor) -> None:
+    """Make a call that never leaves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(get_current_agent().client, "write", refuse)  # type: ignore[attr-defined]
+        failed = rpc.rpc_async("w1", first_of, (a,))
+    with pytest.raises(RpcError, match="not today"):
+        failed.wait()
+
+
+def refuse(call: object) -> None:
+    raise RpcError("not today")
+
+
+_afterwards: list[Callable[[], object]] = []
+
+
+@pytest.mark.parametrize("fails", ["fail_in_queue", "fail_before_the_answer", "fail_to_leave"])
+@on_worker(0)
+def test_a_call_that_came_to_nothing_does_not_stop_a_pass(fails: str) -> None:
+    a, b = leaf(1), leaf(2)
+    try:
+        with da.context() as context_id:
+            used = rpc.rpc_sync("w2", first_of, (a,))
+            globals()[fails](b)
+            da.backward(context_id, [used.sum()])
+            found = da.get_gradients(context_id)
+            assert list(map(id, found)) == [id(a)] and (found[a].numpy() == 2).all()
+    finally:
+        while _afterwards:
+            _afterwards.pop()()

@@ -1,0 +1,135 @@
+"""The claim: what comes for a send counts once, in its own pass, if that began with the send."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import fastdist
+import fastdist.distributed.autograd as da
+from fastdist import Tensor
+from fastdist.core.errors import ContextReleasedError
+from fastdist.core.future import Future
+from fastdist.distributed.autograd.context import DistAutogradContext
+from fastdist.distributed.autograd.engine import dist_engine
+from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
+from fastdist.distributed.autograd.outbox import Gradients
+from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
+from tests.distributed.autograd.fake_agent import FakeAgent
+from tests.distributed.autograd.tasks import leaf
+
+
+@pytest.fixture
+def context(agent: FakeAgent) -> DistAutogradContext:
+    """Be a context of worker 5, here at worker 3."""
+    return da._init(3).get_or_create_context(5 << 48)
+
+
+def come(context: DistAutogradContext, pass_id: int, **values: float | None) -> Future[None]:
+    """Let gradients come for sends, as in `_7=2.0`; None says that nothing follows from one."""
+    came = [
+        Gradients(int(name[1:]), None if value is None else [grad(value)])
+        for name, value in values.items()
+    ]
+    return dist_engine().execute_send_functions_async(
+        context, came, True, pass_id=pass_id, fresh=True, is_auto=True
+    )[0]
+
+
+def grad(value: float) -> Tensor:
+    return fastdist.tensor([value, value], dtype=fastdist.float64)
+
+
+def test_what_a_pass_that_failed_was_told_is_nothing_to_the_next(
+    context: DistAutogradContext,
+) -> None:
+    x, y = leaf(), leaf()
+    add_send_rpc_backward(context, 7, [y * 1])
+    failing = x * 2  # made later, so it runs before the send above
+    handle = failing.register_hook(lambda grad: 1 / 0)
+    add_send_rpc_backward(context, 8, [failing])
+    assert isinstance(come(context, 1, _7=None, _8=1.0).exception(), ZeroDivisionError)
+    handle.remove()
+    assert come(context, 2, _7=5.0, _8=None).wait(10) is None
+    assert [grad.tolist() for grad in context.gradients().values()] == [[5.0, 5.0]]
+
+
+def test_a_send_that_still_runs_for_an_earlier_pass_takes_nothing_of_a_later_one(
+    context: DistAutogradContext,
+) -> None:
+    x, is_inside, may_go_on = leaf(), threading.Event(), threading.Event()
+    send = add_send_rpc_backward(context, 7, [x])
+
+    def hold_the_first(grads: tuple[Tensor, ...]) -> None:
+        # Its pass has not failed, when it is asked, and the gradients are taken afterwards.
+        if threading.current_thread() is first:
+            is_inside.set()
+            assert may_go_on.wait(10)
+        else:
+            may_go_on.set()
+            first.join(10)
+
+    send.register_prehook(hold_the_first)
+    first = threading.Thread(target=come, args=(context, 1), kwargs={"_7": 1.0})
+    first.start()
+    assert is_inside.wait(10)
+    task = context.graph_task()
+    assert task is not None
+    task.set_exception(RuntimeError("given up elsewhere"))
+    assert come(context, 2, _7=2.0).wait(10) is None
+    assert context.gradients()[x].tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("value", [None, 9.0])
+def test_a_send_that_is_made_after_a_pass_began_is_no_part_of_it(
+    context: DistAutogradContext, value: float | None
+) -> None:
+    x = leaf()
+    for message_id in (6, 7):
+        add_send_rpc_backward(context, message_id, [x * 1])
+    done = come(context, 1, _6=1.0)
+    add_send_rpc_backward(context, 8, [x * 1])
+    come(context, 1, _8=value)
+    told = context.progress(1)
+    assert not done.done() and (told["waiting"], told["received"]) == ([7], 2)
+    come(context, 1, _7=1.0)
+    assert done.wait(10) is None and context.gradients()[x].tolist() == [2.0, 2.0]
+
+
+def test_the_first_word_about_a_send_counts(context: DistAutogradContext) -> None:
+    x = leaf()
+    for message_id in (6, 7):
+        add_send_rpc_backward(context, message_id, [x * 1])
+    done = come(context, 1, _6=1.0)
+    come(context, 1, _6=None)
+    assert not done.done() and context.progress(1)["received"] == 2
+    come(context, 1, _7=None)
+    assert done.wait(10) is None and context.gradients()[x].tolist() == [1.0, 1.0]
+
+
+def test_that_a_send_is_unused_is_no_news_where_the_pass_is_over(
+    context: DistAutogradContext,
+) -> None:
+    add_send_rpc_backward(context, 7, [leaf()])
+    assert come(context, 1, _7=None).wait(10) is None
+    assert come(context, 1, _7=None).wait(10) is None
+    assert context.progress(1)["received"] == 2
+    with pytest.raises(ContextReleasedError, match="has ended here"):
+        come(context, 1, _7=1.0)
+
+
+def test_a_worker_says_which_messages_have_no_part_in_its_pass(
+    context: DistAutogradContext,
+) -> None:
+    def receive(message_id: int) -> None:
+        context.add_recv_function(
+            RecvRpcBackward(context, message_id, 2, (leaf().layout,)), message_id
+        )
+
+    receive(5)
+    assert context.lacks(1, [5, 6]) == [6]
+    add_send_rpc_backward(context, 7, [leaf()])
+    come(context, 1)
+    receive(6)
+    assert context.lacks(1, [5, 6]) == [6] and context.lacks(2, [5, 6]) == []
