@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.first_process import leave_orphans_to_a_parent
 from tests.lanes import TwoLanes, num_processes
 from tests.leak_fixture import nothing_left_behind
 from tests.ports import KeptPort
@@ -40,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    leave_orphans_to_a_parent()
     # Two runs on one machine must not see each other's socket files.
     config.stash[private_directory] = make_short_folder()
     os.environ["XDG_RUNTIME_DIR"] = config.stash[private_directory]

@@ -119,11 +119,12 @@ def test_shared_memory_of_this_process_or_of_a_dead_one_is_a_leak(
     monkeypatch.setattr(leak_fixture, "SHARED_MEMORY", str(tmp_path))
     with subprocess.Popen(CAT, stdin=subprocess.DEVNULL) as ended:
         pass
-    before = hold()
-    names = [f"fastdist-{maker}-test" for maker in (os.getpid(), ended.pid, os.getppid())]
-    for name in names:
-        (tmp_path / name).touch()
-    found = left(before, wider=False)
+    with subprocess.Popen(CAT, stdin=subprocess.PIPE) as other:
+        before = hold()
+        names = [f"fastdist-{maker}-test" for maker in (os.getpid(), ended.pid, other.pid)]
+        for name in names:
+            (tmp_path / name).touch()
+        found = left(before, wider=False)
     monkeypatch.undo()
     assert found == sorted(f"shared memory {name!r}" for name in names[:2])
 
