@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copyreg
 import io
+import logging
 import pickle
 import struct
 import sys
@@ -27,6 +28,8 @@ from fastdist.tensor.tensor import Tensor
 
 from . import gate, numpy_values
 from .pickle_scan import require_sound
+
+_logger = logging.getLogger(__name__)
 
 _HERE: Final = __name__
 _TENSOR_AT: Final = "_tensor_at"
@@ -131,8 +134,12 @@ def deserialize_call(
     end = _LENGTH.size + body[0] + (body[1] << 8) if len(body) >= _LENGTH.size else len(body) + 1
     if end > len(body):
         raise MessageError(f"the name of a function does not end within the {len(body)} bytes")
-    function = gate.find_function(bytes(body[_LENGTH.size : end]))
     how = encoding ^ NAMED
+    try:
+        function = gate.find_function(bytes(body[_LENGTH.size : end]))
+    except Exception:
+        _read_what_must_be(body[end:], how)
+        raise
     if how == EMPTY:
         return function, (), {}
     if how == TENSORS:
@@ -277,7 +284,11 @@ def _unpickle(body: Buffer, tensors: Sequence[Tensor]) -> Any:
     if nesting is not None:
         require_sound(body, nesting)
     try:
-        return _Unpickler(io.BytesIO(body), tensors).load()
+        try:
+            return _Unpickler(io.BytesIO(body), tensors).load()
+        except Exception:
+            _read_what_must_be(body, PICKLE)
+            raise
     except (pickle.UnpicklingError, EOFError, IndexError, UnicodeDecodeError) as error:
         raise MessageError(f"a body that does not unpickle: {error}") from error
 
@@ -294,6 +305,35 @@ class _Unpickler(pickle.Unpickler):
             return self._tensors.__getitem__
         rebuild = _rebuilders.get((module, name))
         return gate.find(module, name) if rebuild is None else rebuild
+
+
+def _read_what_must_be(body: Buffer, encoding: int) -> None:
+    """Read, and drop, what somebody must hear of in a body that cannot be read otherwise."""
+    if must_be_read(body, encoding):
+        try:
+            _PartialUnpickler(io.BytesIO(body)).load()
+        except Exception:
+            _logger.info("what must be read of a body could not be read either", exc_info=True)
+
+
+class _PartialUnpickler(pickle.Unpickler):
+    """Makes what must be read, and nothing in place of all else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        is_wanted = name.encode() in _must_be_read
+        return _rebuilders.get((module, name), _Nothing) if is_wanted else _Nothing
+
+
+class _Nothing:
+    """Takes whatever a pickle does with a class, and with an object of it."""
+
+    def __new__(cls, *_: object, **__: object) -> _Nothing:
+        return super().__new__(cls)
+
+    def _take(self, *_: object) -> None:
+        """Keep nothing."""
+
+    __setitem__ = __setstate__ = append = extend = add = _take
 
 
 def _tensor_at(index: int) -> Tensor:

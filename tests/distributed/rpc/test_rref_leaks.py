@@ -161,6 +161,50 @@ def give_with_rubbish() -> Any:
     return rpc.RRef(Value()), Unpicklable()
 
 
+class Known:
+    """What other workers do not know once they have forgotten it."""
+
+
+def forget_known() -> None:
+    del globals()["Known"]
+
+
+def give_with_unknown() -> Any:
+    return Known(), rpc.RRef(Value())
+
+
+def whose_answer_cannot_be_read() -> None:
+    forget_known()
+    for call in (rpc.rpc_sync, lambda *to: rpc.rpc_async(*to).wait()):
+        with pytest.raises(AttributeError, match="Known"):
+            call("w1", give_with_unknown)
+
+
+def whose_answer_comes_late_and_cannot_be_read() -> None:
+    forget_known()
+    with pytest.raises(RpcTimeoutError):
+        rpc.rpc_sync("w1", give_with_unknown_at_gate, timeout=SHORT_S)
+
+
+def give_with_unknown_at_gate() -> Any:
+    wait_at("gate")
+    return give_with_unknown()
+
+
+def that_waits_until_its_time_is_over_and_cannot_be_read() -> None:
+    rpc.rpc_sync("w1", forget_known)
+    keep_busy("w1")
+    rref = rpc.RRef(Value())
+    for arguments in ((Known(), rref), (rpc.remote("w2", Value), {"key": {Known()}})):
+        with pytest.raises(RpcTimeoutError):
+            rpc.rpc_sync("w1", keep, arguments, timeout=SHORT_S)
+    with pytest.raises(RpcTimeoutError):
+        rpc.rpc_sync("w1", Known, (rref,), timeout=SHORT_S)
+    rpc.rpc_sync("w2", forget_known)
+    with pytest.raises(AttributeError, match="Known"):
+        rpc.rpc_sync("w2", keep, (Known(), rref))
+
+
 def that_is_for_a_third() -> None:
     """Pass on what w2 owns, in a call to w1 that is too late."""
     rref = rpc.remote("w2", Value)
@@ -179,6 +223,9 @@ def that_is_for_a_third() -> None:
         (whose_answer_comes_late, 0),
         (whose_answer_comes_late_for_a_future, 0),
         (whose_answer_does_not_pickle, 0),
+        (whose_answer_cannot_be_read, 0),
+        (whose_answer_comes_late_and_cannot_be_read, 0),
+        (that_waits_until_its_time_is_over_and_cannot_be_read, 4),
         (that_is_for_a_third, 2),
     ],
 )
