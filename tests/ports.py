@@ -1,8 +1,17 @@
-"""Ports of this machine that belong to a test before anybody listens there."""
+"""Ports of this machine that are a test's before anybody listens there, and whether it has IPv6."""
 
 from __future__ import annotations
 
 import socket
+
+
+def ipv6_loopback() -> list[str]:
+    """Return ::1 where this machine has it; some have no IPv6, or have it switched off."""
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return ["::1"]
+    except OSError:
+        return []
 
 
 class KeptPort:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 import zmq
@@ -25,10 +24,10 @@ from fastdist.distributed.sockets import (
     unique_name,
 )
 from tests.distributed.sockets.test_monitor import kinds_until
+from tests.ports import ipv6_loopback
 
 PLAIN = NoSecurity()
-# Some containers have no IPv6 at all.
-IPV6 = ["[::1]"] if Path("/proc/net/if_inet6").exists() else []
+IPV6 = [f"[{host}]" for host in ipv6_loopback()]
 
 
 @pytest.mark.parametrize(

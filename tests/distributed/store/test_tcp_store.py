@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -31,10 +30,10 @@ from fastdist.distributed.store.state import Op
 from fastdist.distributed.store.waiting_line import WaitingLine
 from tests.distributed.store.conftest import assert_serves, end_waits_once_connected
 from tests.distributed.way import Way
+from tests.ports import ipv6_loopback
 from tests.standstill import Standstill
 
-# Some containers have no IPv6 at all.
-IPV6 = ["::1", "[::1]"] if Path("/proc/net/if_inet6").exists() else []
+IPV6 = [form for host in ipv6_loopback() for form in (host, f"[{host}]")]
 
 
 def test_a_wrong_secret_is_refused_within_two_seconds(served: TCPStore) -> None:
