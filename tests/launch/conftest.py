@@ -113,7 +113,7 @@ def _start(
     err, err_end = os.pipe()
     process = subprocess.Popen(
         [sys.executable, "-m", "fastdist.run", *arguments],
-        env={**os.environ, "PYTHONPATH": _ROOT, **(environment or {})},
+        env={**os.environ, "TERM": "xterm", "PYTHONPATH": _ROOT, **(environment or {})},
         stdin=subprocess.DEVNULL,
         stdout=out_end,
         stderr=err_end,

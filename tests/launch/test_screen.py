@@ -19,8 +19,9 @@ from fastdist.launch.screen import Screen, fit
 
 
 @pytest.fixture
-def terminal() -> Iterator[tuple[int, int]]:
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
     """The two ends of a terminal of 20 columns: (its screen, what programs write to)."""
+    monkeypatch.setenv("TERM", "xterm")  # that of who runs the tests may be dumb
     screen, program = pty.openpty()
     fcntl.ioctl(program, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 20, 0, 0))
     attributes = termios.tcgetattr(program)
