@@ -93,6 +93,7 @@ def handle_lost_worker(worker: WorkerInfo) -> None:
                 )
         if is_owner:
             container.release_context_if_present(context.id)
+    container.forget_released_of(worker.id)
     _ask_owners(container)
 
 

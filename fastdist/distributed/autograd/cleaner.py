@@ -5,10 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ...core.future import Future
+from ..rpc.agent import get_current_agent
+from ..rpc.message_types import MessageType
 
 _logger = logging.getLogger(__name__)
 
 NAME = "fastdist-autograd-clean-up"
+NUM_CLEANUP_CONTEXT_RETRIES = 20
 # Releases that come within this time travel together: a loop of short passes then sends one
 # message now and then, instead of one more for each pass.
 TOGETHER_S = 0.005
@@ -86,3 +92,29 @@ class Cleaner:
             # Nobody wakes this thread now, so a release costs its caller nothing but an entry.
             self._condition.wait_for(is_over, TOGETHER_S)
             return not is_over()
+
+
+def ask_to_release(worker_id: int, context_ids: Sequence[int]) -> None:
+    """Tell one worker; what comes of it is logged, and nobody waits for it."""
+
+    def look(done: Future[Any]) -> None:
+        error = done.exception()
+        if error is not None:
+            _log_not_released(worker_id, error)
+
+    try:
+        future = get_current_agent().send(
+            worker_id,
+            MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ,
+            (),
+            {"context_ids": [*context_ids]},
+            retries=NUM_CLEANUP_CONTEXT_RETRIES,
+        )
+    except Exception as error:  # one dead worker must not keep the others from hearing of it
+        _log_not_released(worker_id, error)
+        return
+    future.add_done_callback(look)
+
+
+def _log_not_released(worker_id: int, error: BaseException) -> None:
+    _logger.info("Could not release Dist Autograd Context on node %d: %s", worker_id, error)

@@ -7,15 +7,11 @@ import logging
 import os
 import threading
 import time
-from collections import deque
-from collections.abc import Sequence
-from typing import Any
+from collections import OrderedDict
 
 from ...core.errors import ContextError, ContextReleasedError, WorkerLostError
-from ...core.future import Future
 from ..rpc.agent import get_current_agent, is_current_agent_set
-from ..rpc.message_types import MessageType
-from .cleaner import Cleaner
+from .cleaner import Cleaner, ask_to_release
 from .context import DistAutogradContext
 
 _logger = logging.getLogger(__name__)
@@ -24,7 +20,6 @@ AUTO_INCREMENT_BITS = 48
 AUTO_INCREMENT_MASK = (1 << AUTO_INCREMENT_BITS) - 1
 MAX_WORKER_ID = 65535
 INVALID_CONTEXT_ID = -1
-NUM_CLEANUP_CONTEXT_RETRIES = 20
 # For so long a late message of a released context is refused instead of bringing the context back.
 TOMBSTONE_S = 60.0
 
@@ -39,15 +34,14 @@ _current = _Current()
 class _Shard:
     """Some of the contexts, under a lock of their own."""
 
-    __slots__ = ("contexts", "lock", "released", "until")
+    __slots__ = ("contexts", "lock", "released")
 
     def __init__(self) -> None:
-        # Guards the three below; a look-up by id goes without it.
+        # Guards the two below; a look-up by id goes without it.
         self.lock = threading.Lock()
         self.contexts: dict[int, DistAutogradContext] = {}
         # Tombstones, and when each may go, in the order in which they were put up.
-        self.released: set[int] = set()
-        self.until: deque[tuple[float, int]] = deque()
+        self.released: OrderedDict[int, float] = OrderedDict()
 
     def take(self, context_id: int, *, may_come: bool = False) -> DistAutogradContext | None:
         """Take a context out and put a tombstone in its place, or where it may come yet."""
@@ -55,18 +49,22 @@ class _Shard:
         with self.lock:
             context = self.contexts.pop(context_id, None)
             if context is not None or (may_come and context_id not in self.released):
-                while self.until and self.until[0][0] < now:
-                    self.released.discard(self.until.popleft()[1])
-                self.released.add(context_id)
-                self.until.append((now + TOMBSTONE_S, context_id))
+                while self.released and next(iter(self.released.values())) < now:
+                    self.released.popitem(last=False)
+                self.released[context_id] = now + TOMBSTONE_S
         return context
+
+    def forget_released(self, owner: int) -> None:
+        """Let ids of a worker come again: who takes its rank gives them out anew."""
+        with self.lock:
+            for context_id in [i for i in self.released if i >> AUTO_INCREMENT_BITS == owner]:
+                del self.released[context_id]
 
     def clear(self) -> None:
         """Forget all contexts and tombstones."""
         with self.lock:
             self.contexts.clear()
             self.released.clear()
-            self.until.clear()
 
 
 class DistAutogradContainer:
@@ -87,7 +85,7 @@ class DistAutogradContainer:
         self._mask = count - 1
         self._next_context = itertools.count()
         self._next_message = itertools.count()
-        self.cleaner = Cleaner(_ask_to_release)
+        self.cleaner = Cleaner(ask_to_release)
 
     def start(self, worker_id: int) -> None:
         """Give out ids of this worker from now on."""
@@ -112,7 +110,7 @@ class DistAutogradContainer:
         """Return the context, made now if a message brought its id here for the first time.
 
         Raises  ContextReleasedError for one that was released here a short while ago;
-                WorkerLostError for one that is brought by a worker that is lost
+                WorkerLostError for one that is brought, or owned, by a worker that is lost
         """
         shard = self._shard(context_id)
         context = shard.contexts.get(context_id)
@@ -127,10 +125,10 @@ class DistAutogradContainer:
                         "before this message came; keep the context open until all its calls are "
                         "done"
                     )
-                if brought_by is not None and get_current_agent().is_dead(brought_by):
-                    # Asked under the lock: what a worker that is lost only now has brought is found
-                    # when that is settled.
-                    raise WorkerLostError(f"worker {brought_by}, which sent this, was lost")
+                if brought_by is not None:
+                    # Under the lock: what was there when a worker was lost is found when that is
+                    # settled.
+                    _require_alive(brought_by, context_id >> AUTO_INCREMENT_BITS)
                 context = shard.contexts[context_id] = DistAutogradContext(context_id)
         return context
 
@@ -255,6 +253,11 @@ class DistAutogradContainer:
                 found += shard.contexts.values()
         return found
 
+    def forget_released_of(self, owner: int) -> None:
+        """Take down the tombstones of a worker's contexts, when it is lost or has left."""
+        for shard in self._shards:
+            shard.forget_released(owner)
+
     def number_of_shards(self) -> int:
         """Return into how many locks the contexts are spread."""
         return len(self._shards)
@@ -268,28 +271,13 @@ class DistAutogradContainer:
             shard.clear()
 
 
-def _ask_to_release(worker_id: int, context_ids: Sequence[int]) -> None:
-    def look(done: Future[Any]) -> None:
-        error = done.exception()
-        if error is not None:
-            _log_not_released(worker_id, error)
-
-    try:
-        future = get_current_agent().send(
-            worker_id,
-            MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ,
-            (),
-            {"context_ids": [*context_ids]},
-            retries=NUM_CLEANUP_CONTEXT_RETRIES,
-        )
-    except Exception as error:  # one dead worker must not keep the others from hearing of it
-        _log_not_released(worker_id, error)
-        return
-    future.add_done_callback(look)
-
-
-def _log_not_released(worker_id: int, error: BaseException) -> None:
-    _logger.info("Could not release Dist Autograd Context on node %d: %s", worker_id, error)
+def _require_alive(brought_by: int, owner: int) -> None:
+    agent = get_current_agent()
+    if agent.is_dead(brought_by):
+        raise WorkerLostError(f"worker {brought_by}, which sent this, was lost")
+    if agent.is_dead(owner):
+        # Nobody may be left who tells this worker that the context is over.
+        raise WorkerLostError(f"worker {owner}, in whose context this was sent, was lost")
 
 
 def released_inside(context_id: int) -> ContextError:

@@ -21,7 +21,8 @@ from ..pipe.message import TangentEntry
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from ..rpc.interceptors import Envelope
 from ..rpc.message_types import MessageType
-from .container import AUTO_INCREMENT_BITS, NUM_CLEANUP_CONTEXT_RETRIES, TOMBSTONE_S, get_instance
+from .cleaner import NUM_CLEANUP_CONTEXT_RETRIES
+from .container import AUTO_INCREMENT_BITS, TOMBSTONE_S, get_instance
 
 if TYPE_CHECKING:
     from ..rpc.membership import WorkerInfo
@@ -124,6 +125,9 @@ class TangentStore:
             lost = [i for i in self._outer if i >> AUTO_INCREMENT_BITS == worker_id]
         for global_id in lost:
             self.end(global_id)
+        with self._lock:
+            # Who takes its rank gives its ids out anew.
+            self._ended = {i for i in self._ended if i >> AUTO_INCREMENT_BITS != worker_id}
 
     def stop(self) -> None:
         """End all mirrors, when RPC has shut down.

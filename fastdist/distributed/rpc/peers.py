@@ -107,6 +107,10 @@ class Peers:
         peer = self.by_id.get(rank)
         if peer is not None and peer.record.incarnation != incarnation:
             peer.was_replaced()
+            with self._lock:
+                # Whoever asks from here on, asks about the one that has come.
+                if self.by_id.get(rank) is peer:
+                    del self.by_id[rank]
             peer = None
         if peer is not None and peer.is_dead:
             raise stale_error(record.name, rank)

@@ -9,7 +9,7 @@ import pytest
 import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
-from fastdist.core.errors import WorkerLostError
+from fastdist.core.errors import ContextReleasedError, WorkerLostError
 from fastdist.distributed.autograd import stall
 from fastdist.distributed.autograd.abort import handle_lost_worker
 from fastdist.distributed.autograd.context import DistAutogradContext
@@ -91,3 +91,22 @@ def test_a_round_of_questions_leaves_the_lost_out(agent: FakeAgent) -> None:
     context.add_known_worker(LOST)
     found = stall._ask_round(get_current_agent(), context)
     assert found is not None and list(found) == [3]
+
+
+def test_a_context_of_a_lost_worker_is_not_brought_by_another(agent: FakeAgent) -> None:
+    # Who brings it may be lost as well before it tells that the context is over.
+    with pytest.raises(WorkerLostError, match=r"^worker 2, in whose context this was sent, was"):
+        da._init(3).get_or_create_context(LOST << 48, 1)
+
+
+def test_who_takes_the_rank_of_a_worker_that_left_gives_out_its_ids_again(
+    agent: FakeAgent,
+) -> None:
+    container = da._init(3)
+    for owner in (5, 6):
+        container.get_or_create_context(owner << 48, owner)
+        container.release_context(owner << 48)
+    handle_lost_worker(WorkerInfo("w5", 5))
+    assert container.get_or_create_context(5 << 48, 5).id == 5 << 48
+    with pytest.raises(ContextReleasedError):
+        container.get_or_create_context(6 << 48, 6)

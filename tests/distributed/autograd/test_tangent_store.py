@@ -273,6 +273,16 @@ def test_a_level_of_a_lost_worker_gets_no_mirror(
     assert store.number_of_mirrors() == 0
 
 
+def test_who_takes_the_rank_of_a_worker_that_left_opens_levels_under_its_ids(
+    store: TangentStore,
+) -> None:
+    store.register((THEIRS,))
+    store.end(THEIRS)
+    store.end_levels_of(THEIRS >> 48)
+    store.register((THEIRS,))
+    assert store.number_of_mirrors() == 1
+
+
 def test_a_level_of_our_own_that_is_over_gets_no_mirror(store: TangentStore) -> None:
     store.register((3 << 48 | 9,))
     assert store.number_of_mirrors() == 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -46,3 +48,17 @@ def test_a_worker_that_could_not_be_met_is_met_anew_by_the_next_who_wants_it() -
         with pytest.raises(FastdistError, match="no descriptor is left"):
             context.found.pipe.add_pending(1, None)
     assert peers.by_id == {}
+
+
+def test_who_takes_the_rank_of_a_dead_worker_is_not_taken_for_it() -> None:
+    me, dead, other = (replace(one, world_size=0) for one in (ME, OTHER, OTHER))
+    other = replace(other, incarnation=200)
+    peers = Peers(Membership(HashStore(), me, [me, other]), NoDescriptorLeft())
+    met: list[int] = []
+    progress = SimpleNamespace(post=lambda _, rank: met.append(rank))
+    peers.attend(*[SimpleNamespace(progress=progress)] * 4)  # type: ignore[arg-type]
+    peers.by_id[1] = gone = Mock(record=dead, is_dead=True)
+    assert peers.admit(1, 200, f"{me.incarnation:x}").incarnation == 200
+    gone.was_replaced.assert_called_once_with()
+    # Its first request may run before it is met.
+    assert (peers.by_id, met) == ({}, [1])
