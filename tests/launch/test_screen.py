@@ -18,10 +18,15 @@ import pytest
 from fastdist.launch.screen import Screen, fit
 
 
+@pytest.fixture(autouse=True)
+def able_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be where terminals can redraw a line; that of who runs the tests may be dumb."""
+    monkeypatch.setenv("TERM", "xterm")
+
+
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
+def terminal() -> Iterator[tuple[int, int]]:
     """The two ends of a terminal of 20 columns: (its screen, what programs write to)."""
-    monkeypatch.setenv("TERM", "xterm")  # that of who runs the tests may be dumb
     screen, program = pty.openpty()
     fcntl.ioctl(program, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 20, 0, 0))
     attributes = termios.tcgetattr(program)
