@@ -45,6 +45,9 @@ BEAT_S = 5.0
 # How often a silent peer is looked at: often enough to notice when this process is who stood still.
 _LOOK_S = 0.5
 _LEAST_S = 0.001
+# Lanes have connections of their own: the answer that came by one of them just before the peer left
+# may be read a moment after the end of another.
+_SETTLE_S = 0.25
 _MOST_AT_ONCE = 256
 
 _EVENT_OF = {
@@ -309,6 +312,16 @@ class Peer:
             self.pipe.notify(ask_about(self.serial, call_ids))
 
     def _die(self, action: Die) -> None:
+        if action.left and self.pipe.is_waited_for():
+            self._progress.call_at(time.monotonic() + _SETTLE_S, lambda: self._settled(action))
+        else:
+            self._end(action)
+
+    def _settled(self, action: Die) -> None:
+        if self._shared is not None:  # or this worker has left as well
+            self._end(action)
+
+    def _end(self, action: Die) -> None:
         verb = "has left the group" if action.left else "was lost"
         self.why_lost = "" if action.left else action.reason
         error = WorkerLostError(

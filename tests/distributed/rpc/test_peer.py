@@ -1,0 +1,120 @@
+"""What becomes of those who wait for a worker when it goes."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fastdist.core.errors import WorkerLostError
+from fastdist.distributed.pipe.credit import Credit
+from fastdist.distributed.rpc.membership import Record
+from fastdist.distributed.rpc.peer import Peer
+from fastdist.distributed.rpc.peer_state import Event
+
+ME, OTHER = (Record(f"w{rank}", rank, 2, 100, {"uv": "somewhere"}, {}, "none") for rank in range(2))
+
+
+class ProgressByHand:
+    """A progress thread that runs when it is told to."""
+
+    def __init__(self) -> None:
+        self.alarms: list[tuple[float, int, Callable[[], None]]] = []
+
+    def now(self) -> float:
+        return 0.0
+
+    def post(self, function: Callable[..., None], *arguments: Any) -> None:
+        function(*arguments)
+
+    def call_at(self, when: float, function: Callable[[], None]) -> None:
+        heapq.heappush(self.alarms, (when, len(self.alarms), function))
+
+    def run_alarms(self) -> None:
+        while self.alarms:
+            heapq.heappop(self.alarms)[2]()
+
+    def watch(self, fd: int, reader: Callable[[], None]) -> None: ...
+
+    def unwatch(self, fd: int) -> None: ...
+
+
+class SilentLane:
+    """A lane on which everything can be sent, and nothing comes."""
+
+    is_open = True
+
+    def try_send(self, frames: Any) -> bool:
+        return True
+
+    def try_receive(self) -> None:
+        return None
+
+    def events(self) -> int:
+        return 0
+
+    def fileno(self) -> int:
+        return -1
+
+    connection_fileno = fileno
+
+    def next_connection_event(self) -> None:
+        return None
+
+    def close(self, linger_s: float = 0.0) -> None:
+        self.is_open = False
+
+
+@pytest.fixture
+def met() -> Any:
+    """A peer that is connected, its progress thread, and who was told that it is lost."""
+    progress, told = ProgressByHand(), []
+    context = SimpleNamespace(choose=lambda *_, **__: "uv", connect=lambda *_, **__: SilentLane())
+    peer = Peer(
+        *(OTHER, ME, context, progress, Credit(1, 1)),  # type: ignore[arg-type]
+        *(lambda *_: None, lambda *_: None, told.append, lambda *_: None),
+    )
+    peer.open()
+    peer._step(Event.CONNECTED)
+    progress.alarms.clear()
+    yield SimpleNamespace(peer=peer, progress=progress, told=told)
+    peer.close(WorkerLostError("the test is over"))
+
+
+def test_the_answer_on_a_lane_of_its_own_is_waited_for_when_lane_0_of_who_left_ends(
+    met: Any,
+) -> None:
+    own = met.peer.pipe.check_out()
+    met.peer.said_goodbye()
+    met.peer._step(Event.DISCONNECTED)
+    assert met.peer.is_dead and met.peer.pipe.error is None and not met.told
+    met.peer.pipe.check_in(own)  # it has come
+    met.progress.run_alarms()
+    assert "has left the group" in str(met.peer.pipe.error) and met.told == [met.peer]
+    assert not own.lane.is_open
+
+
+def test_nobody_is_waited_for_when_nobody_waits_for_who_left(met: Any) -> None:
+    met.peer.said_goodbye()
+    met.peer._step(Event.DISCONNECTED)
+    assert "has left the group" in str(met.peer.pipe.error) and met.told == [met.peer]
+
+
+def test_who_waits_for_a_worker_that_died_hears_it_at_once(met: Any) -> None:
+    own = met.peer.pipe.check_out()
+    met.peer._step(Event.PROCESS_ENDED)
+    assert "was lost" in str(met.peer.pipe.error) and met.told == [met.peer]
+    met.peer.pipe.check_in(own)
+
+
+def test_who_leaves_itself_meanwhile_is_told_nothing_more(met: Any) -> None:
+    own = met.peer.pipe.check_out()
+    met.peer.said_goodbye()
+    met.peer._step(Event.DISCONNECTED)
+    met.peer.close(WorkerLostError("we have left"))
+    met.peer.pipe.check_in(own)
+    met.progress.run_alarms()
+    assert str(met.peer.pipe.error) == "we have left" and not met.told
