@@ -157,12 +157,16 @@ class Membership:
         self._store = store
         self.me = me
         self.is_static = me.world_size > 0
-        # Guards the two below it. Readers of a static group do without: nothing changes there.
+        # One reads the store at a time: what one read must not replace what another read later.
+        self._refresh_lock = threading.Lock()
+        # Guards all below it; readers do without. May be taken while the one above is held.
         self._members_lock = threading.Lock()
         self._by_id: dict[int, Record] = {}
         self._by_name: dict[str, Record] = {}
         # Looked up at each call; one object for each member, by name and by id.
         self._infos: dict[str | int, WorkerInfo] = {}
+        # Who left since somebody last began to read the store, by incarnation.
+        self._left: set[int] = set()
         for record in members:
             self._add(record)
 
@@ -257,12 +261,12 @@ class Membership:
         if self.is_static:
             return
         with self._members_lock:
+            self._left.add(incarnation)
             record = self._by_id.get(rank)
             if record is not None and record.incarnation == incarnation:
                 del self._by_id[rank]
-                self._by_name.pop(record.name, None)
-                self._infos.pop(record.name, None)
                 self._infos.pop(rank, None)
+                self._drop_name(record)
 
     def latest(self, rank: int, incarnation: int) -> Record:
         """Return a member's record, read anew if it is that of another life.
@@ -279,14 +283,29 @@ class Membership:
         if record.rank != self.me.rank:
             # From here on these are what may be sent to it: no more than either end allows.
             record = replace(record, limits=self.me.limits.towards(record.limits))
+        before = self._by_id.get(record.rank)
         self._by_id[record.rank] = record
         self._by_name[record.name] = record
         self._infos[record.rank] = self._infos[record.name] = record.info
 
+        if before is not None and before.name != record.name:
+            # It has left, though nobody said so: what is for it must not go to another.
+            self._drop_name(before)
+
+    def _drop_name(self, record: Record) -> None:
+        if self._by_name.get(record.name) is record:
+            del self._by_name[record.name]
+            self._infos.pop(record.name, None)
+
     def _refresh(self) -> None:
-        for record in read_dynamic_members(self._store):
+        with self._refresh_lock:
             with self._members_lock:
-                self._add(record)
+                self._left.clear()
+            found = read_dynamic_members(self._store)
+            with self._members_lock:
+                for record in found:
+                    if record.incarnation not in self._left:
+                        self._add(record)
 
 
 def join_static(store: Store, me: Record, timeout_s: float) -> Membership:
