@@ -7,6 +7,7 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -41,20 +42,20 @@ def hosts(tmp_path: Path) -> Iterator[TwoHosts]:
     script = tmp_path / "job.py"
     script.write_text(textwrap.dedent(_JOB))
     root = Path(fastdist.__file__).parents[1]
-    hosts = TwoHosts(tmp_path)
     secret = secrets.token_hex(32)
-    for node, address in enumerate(ADDRESSES):
-        command = [
-            *["env", f"PYTHONPATH={root}", f"FASTDIST_JOB_SECRET={secret}"],
-            *[sys.executable, "-m", "fastdist.run", "--nnodes=2", f"--node-rank={node}"],
-            *[f"--master-addr={ADDRESSES[0]}", "--master-port=29500", f"--local-addr={address}"],
-            str(script),
-        ]
-        hosts.tell(node, f"{{ {shlex.join(command)}; echo status $?.; }} &")
-    for run in hosts.runs:
-        run.wait_for("called")
-    yield hosts
-    hosts.close()
+    with closing(TwoHosts()) as hosts:
+        hosts.lay_cable(tmp_path)
+        for node, address in enumerate(ADDRESSES):
+            command = [
+                *["env", f"PYTHONPATH={root}", f"FASTDIST_JOB_SECRET={secret}"],
+                *[sys.executable, "-m", "fastdist.run", "--nnodes=2", f"--node-rank={node}"],
+                *[f"--master-addr={ADDRESSES[0]}", "--master-port=29500"],
+                *[f"--local-addr={address}", str(script)],
+            ]
+            hosts.tell(node, f"{{ {shlex.join(command)}; echo status $?.; }} &")
+        for run in hosts.runs:
+            run.wait_for("called")
+        yield hosts
 
 
 def test_a_job_outlives_a_cable_that_is_pulled_for_a_moment(hosts: TwoHosts) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -40,7 +41,7 @@ class TwoHosts:
     `runs` show what is written there; a command line that is told to a shell is run by it.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
         pipes = [os.pipe() for _ in range(6)]
         (in_0, self._in_0), (out_0, to_out_0), (err_0, to_err_0) = pipes[:3]
         (in_1, self._in_1), (out_1, to_out_1), (err_1, to_err_1) = pipes[3:]
@@ -56,10 +57,14 @@ class TwoHosts:
         self.tell(0, f"exec {in_1}<&- {to_out_1}>&- {to_err_1}>&-")
         for end in (in_0, to_out_0, to_err_0, in_1, to_out_1, to_err_1):
             os.close(end)
+
+    def lay_cable(self, folder: Path) -> None:
+        """Make them two machines that reach each other; each needs a file in folder."""
         for host in (0, 1):
             boot_id = folder / f"boot{host}"
             boot_id.write_text(f"boot-of-host-{host}\n")
-            self.tell(host, f"mount --bind {boot_id} {_BOOT_ID} && ip link set lo up && echo up")
+            mount = f"mount --bind {shlex.quote(str(boot_id))} {_BOOT_ID}"
+            self.tell(host, f"{mount} && ip link set lo up && echo up")
             self.runs[host].wait_for("up")
         self.tell(0, "ip link add cable type veth peer name cable netns $!")
         self.tell(0, "echo laid")
