@@ -113,7 +113,8 @@ def _compiled(source: str, suffix: str, *flags: str, link: Path | None = None) -
     target = _CACHE / f"{key}{suffix}"
     if target.exists():
         return target
-    _CACHE.mkdir(exist_ok=True)
+    # Private: what lies there is code that runs in the name of this user.
+    _CACHE.mkdir(mode=0o700, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=_CACHE) as folder:
         made = Path(folder) / target.name
         command = ["g++", "-x", "c++", *_FLAGS, *flags, "-", "-o", str(made)]
