@@ -25,7 +25,8 @@ class Limits:
     metadata, and in strict mode of a body, may nest; `frame_bytes` is what goes in one piece, and
     what ends the connection that brings it is `wire_frame_bytes`. `connections` are those of one
     member, and `handshake_s` is how long one may take to become that. Calls to one peer without an
-    answer are at most `outstanding_calls`, and `outstanding_bytes` in all.
+    answer are at most `outstanding_calls`, and `outstanding_bytes` in all; who has left so many
+    bytes of answers unread (4 MiB at least) has its next calls begin when half of them are read.
 
     Raises  ValueError for what is no number, or too small to work with
     """

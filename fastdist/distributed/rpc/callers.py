@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fastdist.core.errors import RpcError
 
-from .received_calls import CallerLane
+from .received_calls import CallerLane, Request
 
 if TYPE_CHECKING:
     from .membership import Record
@@ -20,8 +20,9 @@ class Callers:
     Thread  greeted: the leader; everything else: any
     """
 
-    def __init__(self, max_lanes: int) -> None:
+    def __init__(self, max_lanes: int, max_unread_bytes: int = 256 << 20) -> None:
         self._max_lanes = max_lanes
+        self._max_unread_bytes = max_unread_bytes
         # Guards both; a look-up by route reads one entry.
         self._lock = threading.Lock()
         self.by_route: dict[bytes, CallerLane] = {}
@@ -33,10 +34,16 @@ class Callers:
             for route in [route for route in self.by_route if not knows(route)]:
                 del self.by_route[route]
 
-    def greeted(self, record: Record, number: int, route: bytes, count: int = 0) -> None:
+    def num_held(self) -> int:
+        """Return how many calls wait until their callers have read answers."""
+        with self._lock:
+            return sum(lane.num_held() for lane in self._by_number.values())
+
+    def greeted(self, record: Record, number: int, route: bytes, count: int = 0) -> list[Request]:
         """Take note of a connection, the first or a later one of a caller's lane.
 
         The greetings of a caller count up; what was said before a later one is not listened to.
+        Returned are calls that waited until answers were read, and need not any more.
 
         Raises  RpcError for a number beyond what a caller may have: each lane is remembered, with
                 its last answer, as long as the caller lives
@@ -49,18 +56,23 @@ class Callers:
         key = (record.rank, number)
         with self._lock:
             lane = self._by_number.get(key)
+            waited: list[Request] = []
             if lane is None or lane.record != record:
-                lane = self._by_number[key] = CallerLane(record, number)
+                waited = [] if lane is None else lane.end()
+                lane = self._by_number[key] = CallerLane(record, number, self._max_unread_bytes)
             if count < lane.last_greeting:
-                return
+                return waited
             lane.last_greeting = count
             # What is left of the lane's earlier connection is not read any more.
             self.by_route.pop(lane.route, None)
-            lane.route = route
             self.by_route[route] = lane
+            return [*waited, *lane.moved_to(route)]
 
-    def forget(self, rank: int, incarnation: int) -> None:
-        """Take no more requests from a worker; from who has its rank now, all the same."""
+    def forget(self, rank: int, incarnation: int) -> list[Request]:
+        """Take no more requests from a worker; from who has its rank now, all the same.
+
+        Returned are its calls that waited until answers were read.
+        """
 
         def is_of(lane: CallerLane) -> bool:
             return lane.rank == rank and lane.record.incarnation == incarnation
@@ -68,5 +80,6 @@ class Callers:
         with self._lock:
             for route in [route for route, lane in self.by_route.items() if is_of(lane)]:
                 del self.by_route[route]
-            for key in [key for key, lane in self._by_number.items() if is_of(lane)]:
-                del self._by_number[key]
+            keys = [key for key, lane in self._by_number.items() if is_of(lane)]
+            lanes = [self._by_number.pop(key) for key in keys]
+        return [request for lane in lanes for request in lane.end()]

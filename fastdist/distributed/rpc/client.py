@@ -164,6 +164,7 @@ class Client:
 
     def answer_came(self, peer: Peer, frames: list[Buffer]) -> None:
         """Complete the call that an answer on lane 0 is for; on the progress thread."""
+        peer.has_read(frames)
         answer = _decoded(frames, peer)
         if answer is None:
             return

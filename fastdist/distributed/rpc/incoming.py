@@ -97,6 +97,10 @@ class Incoming:
             self.lane.ended_unanswered(message.message_id)
             self._has_ended()
             return
+        if self.lane.is_full:
+            is_users = (message.inner_type or message.type) in USER_WORK
+            if is_users and self.lane.hold(self):
+                return
         request: Envelope | None = None
         outer, serving.deadline = serving.deadline, self.deadline
         try:

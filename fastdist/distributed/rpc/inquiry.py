@@ -28,6 +28,19 @@ def calls_asked_about(message: Message) -> tuple[int, list[int]]:
     return _number(metadata.get("serial")), _unpack(metadata.get("calls"))
 
 
+def tell_read(size_bytes: int) -> list[Buffer]:
+    """Return the message that says how much of lane 0 was read since the last one."""
+    return Message(MessageType.CREDIT, metadata={"bytes": size_bytes}).encode()
+
+
+def bytes_told(message: Message) -> int:
+    """Return how much was read, as the caller says."""
+    size_bytes = (message.metadata or {}).get("bytes")
+    if not isinstance(size_bytes, int) or size_bytes < 0:
+        raise MessageError(f"a caller that has read {size_bytes!r} bytes")
+    return size_bytes
+
+
 def tell(serial: int, findings: Findings) -> list[Buffer]:
     """Return the message that answers an inquiry; kept answers travel by themselves."""
     metadata: dict[str, object] = {

@@ -19,7 +19,7 @@ from fastdist.distributed.pipe.pipe import Pipe
 from fastdist.distributed.sockets import Doorbell, monitor
 
 from .descriptors import own_lanes_between
-from .inquiry import ask_about
+from .inquiry import ask_about, tell_read
 from .membership import Record
 from .message_types import MessageType
 from .peer_state import (
@@ -34,6 +34,7 @@ from .peer_state import (
     Unresponsive,
 )
 from .progress import Progress
+from .received_calls import UNREAD_STEP_BYTES
 
 if TYPE_CHECKING:
     from fastdist.distributed.pipe.channels.arena_lender import Lender
@@ -113,6 +114,8 @@ class Peer:
         # Of the last question what became of calls, and the latest call it spoke of.
         self.serial = 0
         self._asked_up_to = -1
+        # Of lane 0, since the peer was last told: see Note [Answers that are not read].
+        self._read_bytes = 0
         # Why the peer was lost, for good; empty while it lives, and where it has left.
         self.why_lost = ""
 
@@ -154,6 +157,17 @@ class Peer:
         if self._state.is_unresponsive:
             _logger.warning("worker %r answers again", self.info.name)
         self._step(Event.ANSWERED)
+
+    def has_read(self, frames: list[Buffer]) -> None:
+        """Count what came on lane 0, and tell the peer now and then; on the progress thread.
+
+        Note    all of it, also what the peer has not counted or what makes no sense: what it hears
+                of too little would hold up our calls for ever
+        """
+        self._read_bytes += len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
+        if self._read_bytes >= UNREAD_STEP_BYTES:
+            self.pipe.notify(tell_read(self._read_bytes))
+            self._read_bytes = 0
 
     def must_greet_again(self, call_id: int) -> None:
         """Take note that the peer did not know the connection of a call; on the progress thread."""

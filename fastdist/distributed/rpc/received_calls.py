@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 # with its next one the answer to the last is known to have come.
 MAX_ANSWERS: Final = 1024
 MAX_BYTES: Final = 4 << 20
+
+# Note [Answers that are not read]
+# An answer is never held back: two workers that both waited for room would wait for ever. So what
+# bounds the memory that answers to a slow caller take here is that its next calls do not begin: a
+# caller says, for each MiB, that its lane 0 was read, which takes none of its users' threads. What
+# was sent by a connection that has gone is not counted any more.
+UNREAD_STEP_BYTES: Final = 1 << 20
+_LEAST_UNREAD_BYTES: Final = 4 * UNREAD_STEP_BYTES
 
 
 class Request(Protocol):
@@ -46,10 +55,14 @@ class CallerLane:
         "_answers",
         "_bytes",
         "_forgotten_up_to",
+        "_held",
         "_latest",
         "_lock",
         "_max_answers",
+        "_max_unread",
         "_running",
+        "_unread",
+        "is_full",
         "last_greeting",
         "number",
         "rank",
@@ -57,7 +70,7 @@ class CallerLane:
         "route",
     )
 
-    def __init__(self, record: Record, number: int) -> None:
+    def __init__(self, record: Record, number: int, max_unread_bytes: int = 256 << 20) -> None:
         self.record = record
         self.rank = record.rank
         self.number = number
@@ -73,6 +86,11 @@ class CallerLane:
         self._bytes = 0
         self._forgotten_up_to = -1
         self._latest = -1
+        # See Note [Answers that are not read]; is_full is looked at without the lock.
+        self._max_unread = max(max_unread_bytes, _LEAST_UNREAD_BYTES)
+        self._unread = 0
+        self.is_full = False
+        self._held: list[Request] = []
 
     def came(self, call_id: int, request: Request) -> bool:
         """Take note of a request; False if it came before."""
@@ -85,7 +103,10 @@ class CallerLane:
     def answered(self, call_id: int, frames: Sequence[Buffer], size_bytes: int) -> bytes:
         """Keep the answer to a call, and return the route by which it must leave now."""
         with self._lock:
-            if self.number and call_id != self._latest:
+            if self.number == 0:
+                self._unread += size_bytes
+                self.is_full = self.is_full or self._unread > self._max_unread
+            elif call_id != self._latest:
                 # Its caller has given it up, and waits for the answer to a later call.
                 self._running.pop(call_id, None)
                 return self.route
@@ -98,6 +119,42 @@ class CallerLane:
             while len(self._answers) > self._max_answers or self._bytes > MAX_BYTES:
                 self._forget_oldest()
             return self.route
+
+    def hold(self, request: Request) -> bool:
+        """Keep a call that must not begin while so many answers are not read; False if it may."""
+        with self._lock:
+            if self.is_full:
+                self._held.append(request)
+            return self.is_full
+
+    def num_held(self) -> int:
+        """Return how many calls wait until answers are read."""
+        return len(self._held)
+
+    def were_read(self, size_bytes: int) -> list[Request]:
+        """Count answers as read, and return the calls that may begin now."""
+        with self._lock:
+            self._unread = max(0, self._unread - size_bytes)
+            # Not at the first byte of room: they would be held again one after the other.
+            return self._let_go() if self._unread <= self._max_unread // 2 else []
+
+    def moved_to(self, route: bytes) -> list[Request]:
+        """Take a new connection, and return the calls that may begin now."""
+        with self._lock:
+            self.route = route
+            self._unread = 0
+            return self._let_go()
+
+    def end(self) -> list[Request]:
+        """Hold back nothing any more, for the caller has gone; return the calls that waited."""
+        with self._lock:
+            self._max_unread = sys.maxsize
+            return self._let_go()
+
+    def _let_go(self) -> list[Request]:
+        self.is_full = False
+        held, self._held = self._held, []
+        return held
 
     def ended_unanswered(self, call_id: int) -> None:
         """Forget a call whose caller has given it up."""

@@ -25,11 +25,11 @@ from fastdist.distributed.pipe.message import Buffer, Message, decode, peek
 
 from .callers import Callers
 from .incoming import Incoming
-from .inquiry import calls_asked_about, tell
+from .inquiry import bytes_told, calls_asked_about, tell
 from .message_types import NOT_COUNTED, REQUEST, USER_WORK, MessageType
 from .metrics import CallCounts, TimeSeriesMetricsTracker
 from .outgoing import bytes_of
-from .received_calls import CallerLane
+from .received_calls import CallerLane, Request
 from .remote_errors import pack_error
 
 if TYPE_CHECKING:
@@ -73,11 +73,13 @@ class Server:
         self._listener = listener
         self._admit = admit
         self._left = left
-        self._callers = Callers(me.limits.connections)
+        self._callers = Callers(me.limits.connections, me.limits.outstanding_bytes)
         self.num_rubbish = 0
         # The rest of a batch that came in, and answers that are to leave as one: see Note
         # [Answers in batches]. The leader alone takes from _inbox.
         self._inbox: deque[Received] = deque()
+        # Calls that were held back: see Note [Answers that are not read] in received_calls.py.
+        self._let_go: deque[Request] = deque()
         # Guards the two below it: answers are put in by who leads at that moment.
         self._outbox_lock = threading.Lock()
         self._outbox: dict[bytes, list[Sequence[Buffer]]] = {}
@@ -97,6 +99,8 @@ class Server:
             self._flush()
         while True:
             while not self._inbox:
+                if self._let_go:
+                    return Work(Incoming.run, self._let_go.popleft(), counted=True)
                 if not self._fill_inbox():
                     return None
             try:
@@ -113,7 +117,13 @@ class Server:
 
     def forget(self, caller: Record) -> None:
         """Take no more requests from a worker that is lost or has left."""
-        self._callers.forget(caller.rank, caller.incarnation)
+        self._let_go.extend(self._callers.forget(caller.rank, caller.incarnation))
+        if self._let_go:
+            self._listener.wake()
+
+    def num_held(self) -> int:
+        """Return how many calls wait until their callers have read what they were answered."""
+        return self._callers.num_held()
 
     def reply(self, route: bytes, frames: Sequence[Buffer]) -> bool:
         """Send an answer, now or with others of its batch; False if its connection is gone."""
@@ -209,6 +219,8 @@ class Server:
             if request is not None:
                 # Should it still wait for a thread it will not run any more.
                 request.deadline = 0.0
+        elif message.type == MessageType.CREDIT:
+            self._let_go.extend(caller.were_read(bytes_told(message)))
         elif message.type == MessageType.INQUIRY:
             serial, call_ids = calls_asked_about(message)
             findings = caller.look_for(call_ids)
@@ -228,7 +240,8 @@ class Server:
             if received.route not in self._callers.by_route:
                 self._callers.drop_routes(self._listener.knows)
             count = _count_of(message)
-            self._callers.greeted(record, message.lane, received.route, count)
+            waited = self._callers.greeted(record, message.lane, received.route, count)
+            self._let_go.extend(waited)
             try:
                 # Again: who was lost since it was let in has been forgotten already.
                 self._admit(message.source, message.incarnation, meant_for)

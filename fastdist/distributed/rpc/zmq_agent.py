@@ -339,6 +339,7 @@ class ZmqAgent(RpcAgent):
             info[f"agent.peer.{peer.info.name}"] = peer.describe()
         info.update(self._arenas.get_debug_info())
         info["agent.timeouts"] = str(len(self.client.timeouts))
+        info["agent.calls_held_until_answers_are_read"] = str(self._server.num_held())
         info["agent.messages_dropped_as_rubbish"] = str(self._server.num_rubbish)
         return info
 

@@ -211,6 +211,56 @@ def test_what_is_under_way_to_a_peer_is_bounded_in_calls(group: Group) -> None:
     group.run_all(leave)
 
 
+answers: list[Any] = []
+
+
+def ask_for_answers_at_gate(number: int) -> None:
+    answers.extend(rpc.rpc_async("w1", give_at_gate, (1 << 20,)) for _ in range(number))
+
+
+def give_at_gate(size: int) -> bytes:
+    wait_at("answers")
+    return bytes(size)
+
+
+def wait_for_calls(number: int) -> None:
+    deadline = time.monotonic() + 20
+    while int(rpc._get_debug_info()["agent.server_active_calls"]) < number:
+        assert time.monotonic() < deadline
+
+
+def read_nothing() -> None:
+    rpc._get_current_rpc_agent().client.progress.post(wait_at, "reader")  # type: ignore[attr-defined]
+    wait_for_arrivals("reader", 1)
+
+
+def num_held_when_nothing_runs() -> int:
+    deadline = time.monotonic() + 20
+    while True:
+        info = rpc._get_debug_info()
+        held = int(info["agent.calls_held_until_answers_are_read"])
+        if held and held == int(info["agent.server_active_calls"]):
+            return held
+        assert time.monotonic() < deadline, info
+
+
+def num_answered() -> int:
+    return len([answer.wait() for answer in answers])
+
+
+def test_answers_that_a_caller_does_not_read_are_bounded_in_bytes(group: Group) -> None:
+    group.run_all(init, 1, {"outstanding_bytes": 4 << 20})
+    group[0].run(ask_for_answers_at_gate, 40)
+    group[1].run(wait_for_calls, 40)
+    group[0].run(read_nothing)
+    group[1].run(open_gate, "answers")
+    # Sixteen may be at work when the last one that has room is answered.
+    assert group[1].run(num_held_when_nothing_runs) >= 40 - 4 - 1 - 16
+    group[0].run(open_gate, "reader")
+    assert group[0].run(num_answered) == 40
+    group.run_all(leave)
+
+
 def test_options_take_limits_and_the_older_name_of_one() -> None:
     limits = rpc.Limits(tensors=7)
     options = rpc.TensorPipeRpcBackendOptions(limits=limits, max_outstanding_bytes=5)

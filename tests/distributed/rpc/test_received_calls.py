@@ -103,3 +103,35 @@ def test_a_call_that_was_given_up_is_forgotten() -> None:
     lane.ended_unanswered(1)
     assert lane.running(1) is None
     assert lane.look_for([1]).never_came == [1]
+
+
+def make_full_lane(number: int = SHARED) -> CallerLane:
+    lane = make_lane(number)
+    lane.answered(0, (), 300 << 20)
+    return lane
+
+
+def test_calls_are_held_while_too_many_answers_are_not_read_and_until_half_of_them_are() -> None:
+    lane, first, second = make_full_lane(), request(), request()
+    assert lane.hold(first) and lane.were_read(60 << 20) == []
+    # Though there is room by now, those that wait come first.
+    answer(lane, 1, b"small")
+    assert lane.hold(second)
+    assert lane.were_read(120 << 20) == [first, second]
+    assert not lane.hold(first) and lane.num_held() == 0
+
+
+def test_nothing_is_held_any_more_once_the_connection_is_another_or_the_caller_has_gone() -> None:
+    lane, held = make_full_lane(), request()
+    assert lane.hold(held)
+    assert lane.moved_to(b"second") == [held]
+    assert not lane.hold(held)
+    gone = make_full_lane()
+    assert gone.hold(held)
+    assert gone.end() == [held]
+    gone.answered(1, (), 300 << 20)
+    assert not gone.hold(held)
+
+
+def test_a_caller_that_blocks_is_never_held_up_by_answers() -> None:
+    assert not make_full_lane(OWN).hold(request())

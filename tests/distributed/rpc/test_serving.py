@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -184,3 +185,51 @@ def test_an_answer_of_who_loses_the_lead_meanwhile_does_not_wait_for_the_next_me
     monkeypatch.setattr(serving, "can_join", lose_the_lead)
     assert server.reply(b"r", Message(MessageType.PYTHON_RET, 5).encode())
     assert [message.message_id for _, message in listener.replies] == [5]
+
+
+def credit(told: object) -> Received:
+    message = Message(MessageType.CREDIT, metadata={"bytes": told})  # type: ignore[dict-item]
+    return Received(b"r", message.encode(), 1)
+
+
+def let_read(server: Server, listener: FakeListener) -> None:
+    listener.coming.append(credit(300 << 20))
+
+
+def let_greet_again(server: Server, listener: FakeListener) -> None:
+    listener.coming.append(hello(b"new", 1))
+
+
+def let_die(server: Server, listener: FakeListener) -> None:
+    server.forget(CALLER)
+
+
+def let_come_back_as_another(server: Server, listener: FakeListener) -> None:
+    server._admit = lambda *_: replace(CALLER, incarnation=102)
+    listener.coming.append(hello(b"new", 1))
+
+
+@pytest.mark.parametrize("let_go", [let_read, let_greet_again, let_die, let_come_back_as_another])
+def test_a_call_waits_until_answers_are_read_or_will_not_be(
+    let_go: Callable[[Server, FakeListener], None],
+) -> None:
+    listener = FakeListener(hello(b"r", 1), call(b"r", 1))
+    server = serve(listener)
+    work = server.take()
+    assert work is not None
+    work.argument.lane.answered(4, (), 300 << 20)
+    work.function(work.argument)
+    assert (server.num_held(), listener.replies, server.take()) == (1, [], None)
+    let_go(server, listener)
+    again = server.take()
+    assert again is not None and again.argument is work.argument and again.counted
+    again.function(again.argument)
+    assert server.num_held() == 0
+    assert [message.message_id for _, message in listener.replies] == [5]
+
+
+@pytest.mark.parametrize("told", [-1, "much", None])
+def test_who_tells_rubbish_of_what_it_has_read_is_not_heard(told: object) -> None:
+    server = serve(FakeListener(hello(b"r", 1), credit(told)))
+    assert server.take() is None
+    assert server.num_rubbish == 1
