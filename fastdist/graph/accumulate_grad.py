@@ -172,14 +172,20 @@ def accumulator_of(tensor: Tensor) -> AccumulateGrad:
 
 def freeze(tensor: Tensor) -> None:
     """Take a leaf out of the graph; its `.grad` and hooks wait for its return."""
-    accumulator = tensor.edge
-    tensor.edge = None
-    if accumulator is not None:
-        extra_of(tensor).frozen = accumulator
+    with _leaves_lock:
+        accumulator = tensor.edge
+        tensor.edge = None
+        if accumulator is not None:
+            extra_of(tensor).frozen = accumulator
 
 
 def extra_of(tensor: Tensor) -> Extra:
     """Return the tensor's Extra, made now if it had none."""
-    if tensor.extra is None:
-        tensor.extra = Extra()
-    return tensor.extra
+    extra = tensor.extra
+    if extra is None:
+        with _leaves_lock:
+            # Another thread may want to keep something there as well.
+            extra = tensor.extra
+            if extra is None:
+                extra = tensor.extra = Extra()
+    return extra

@@ -120,7 +120,8 @@ class Layout:
         with cls._interned_lock:
             layouts = list(cls._interned.values())
         for layout in layouts:
-            layout.plans.clear()
+            # Another table: who makes a plan just now keeps it in the one that was there before.
+            layout.plans = PlanTable()
 
     @property
     def nbytes(self) -> int:

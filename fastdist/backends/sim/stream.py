@@ -212,6 +212,9 @@ class SimStream:
                 self._thread = thread
 
     def _work(self) -> None:
+        with self._thread_lock:
+            if self._thread is not threading.current_thread():
+                return  # Ctrl-C came before it was known: whoever has work next starts another one
         # Kernels of the CPU answer inf and NaN where NumPy would warn, as those of a GPU do.
         with np.errstate(all="ignore"):
             while (ticket := self._tickets.get()) is not _END:

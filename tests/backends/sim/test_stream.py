@@ -229,3 +229,24 @@ def test_ctrl_c_while_work_is_queued_stops_no_later_work(sim: SimBackend) -> Non
             stream.flush()
             assert event._passed.wait(WAIT_S), f"place {place}"
             assert ran[-1] == place
+
+
+def test_ctrl_c_while_the_thread_of_a_stream_starts_leaves_no_second_one(
+    sim: SimBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, struck = sim.current_stream(0), list[threading.Thread]()
+
+    def start_and_be_struck(thread: threading.Thread) -> None:
+        monkeypatch.undo()
+        thread.start()
+        struck.append(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", start_and_be_struck)
+    with pytest.raises(KeyboardInterrupt):
+        stream.launch("struck", lambda: None)
+    ran: list[str] = []
+    stream.launch("next", lambda: ran.append(threading.current_thread().name))
+    stream.synchronize()
+    struck[0].join(WAIT_S)
+    assert ran == names_of_threads() == ["fastdist-sim-0-stream-0"]
