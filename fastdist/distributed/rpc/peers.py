@@ -70,10 +70,12 @@ class Peers:
                     f"Node {self._me.rank} tried to send() a message of type {kind.name} but RPC "
                     f"is no longer running on this node. It was for worker {record.name!r}"
                 )
-            peer = self.by_id.get(worker_id)
-            if peer is not None and peer.record.incarnation == record.incarnation:
-                return peer
+            before = self.by_id.get(worker_id)
+            if before is not None and before.record.incarnation == record.incarnation:
+                return before
             peer = self.by_id[worker_id] = self._make(record)
+        if before is not None:
+            before.was_replaced()
         try:
             peer.open()
         except Exception as error:
@@ -142,8 +144,11 @@ class Peers:
         return peer
 
     def _is_replaced(self, peer: Peer) -> bool:
-        """Return whether another worker has the rank of a dead one now, in a dynamic group."""
-        if self._members.is_static or not peer.is_dead:
+        """Return whether another worker has the rank now, in a dynamic group.
+
+        Note    the end of who had it may be noticed later than the first call of who has it
+        """
+        if self._members.is_static:
             return False
         record = self._members.known(peer.info.id)
         return record is not None and record.incarnation != peer.record.incarnation

@@ -9,10 +9,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from fastdist.core.errors import FastdistError
+from fastdist.core.errors import FastdistError, RpcError
 from fastdist.distributed.rpc.membership import Membership, Record
+from fastdist.distributed.rpc.peer_state import Event
 from fastdist.distributed.rpc.peers import Peers
 from fastdist.distributed.store import HashStore
+from tests.distributed.rpc.test_peer import ProgressByHand, SilentLane
 
 ME, OTHER = (Record(f"w{rank}", rank, 2, 100, {"uv": "somewhere"}, {}, "none") for rank in range(2))
 
@@ -62,3 +64,34 @@ def test_who_takes_the_rank_of_a_dead_worker_is_not_taken_for_it() -> None:
     gone.was_replaced.assert_called_once_with()
     # Its first request may run before it is met.
     assert (peers.by_id, met) == ({}, [1])
+
+
+def test_who_has_the_rank_now_is_met_though_the_end_of_who_had_it_is_not_noticed_yet() -> None:
+    me, earlier = (replace(record, world_size=0) for record in (ME, OTHER))
+    later = replace(earlier, incarnation=101)
+    members = Membership(HashStore(), me, [me, earlier])
+    context: Any = SimpleNamespace(
+        choose=lambda *_, **__: "uv", connect=lambda *_, **__: SilentLane()
+    )
+    peers = Peers(members, context)
+    some: Any = SimpleNamespace(
+        progress=ProgressByHand(),
+        answer_came=None,
+        late_answer_came=None,
+        lender_to=lambda _: None,
+        forget=lambda _: None,
+        submit_uncounted=lambda *_: None,
+        peer_lost=None,
+    )
+    peers.attend(some, some, some, some)
+    peers.is_open = True
+    before = peers.peer(earlier.rank)
+    before._step(Event.CONNECTED)
+    before.said_goodbye()
+    assert not before.is_dead
+    members._add(later)
+    now = peers.peer(earlier.rank)
+    assert now is not before and now is peers.peer(earlier.rank)
+    assert now.record.incarnation == later.incarnation
+    for peer in (before, now):
+        peer.close(RpcError("the test is over"))
