@@ -77,9 +77,9 @@ def backward(
     In "fast", PyTorch's, they make the pass fail when it has come to rest.
 
     Thread  runs in the caller and waits, without the GIL, until every worker is done
-    Note    a pass in the mode "auto" in which an answer needs no gradient may take 10 ms longer; a
-            callback of a Future that was not done when `then` was called runs outside of the
-            caller's context, as in PyTorch
+    Note    a pass in the mode "auto" in which an answer needs no gradient, or in whose context a
+            call failed, may take 10 ms longer; a callback of a Future that was not done when `then`
+            was called runs outside of the caller's context, as in PyTorch
     Raises  TypeError; RuntimeError for bad roots or an unknown context; what failed on any worker;
             WorkerLostError
     """

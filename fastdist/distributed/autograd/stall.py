@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,9 @@ def wait_for_pass(
     """
     timeout_s = get_current_agent().get_rpc_timeout() if is_current_agent_set() else 0.0
     is_asking, quiet_s, told = context.is_auto and begun is not None, QUIET_S, Told()
-    while is_asking:
+    # Who cannot begin must not keep the root from seeing that nothing moves.
+    until = time.monotonic() + (timeout_s if timeout_s > 0 else math.inf)
+    while is_asking and time.monotonic() < until:
         if wait(quiet_s):
             return
         quiet_s = min(2 * quiet_s, _QUIET_AT_MOST_S)

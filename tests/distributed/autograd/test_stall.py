@@ -73,6 +73,19 @@ def test_who_has_not_begun_is_found_though_a_round_was_not_answered(
     assert [worker_id for worker_id, *_ in agent.sent] == [5]
 
 
+def test_who_cannot_begin_does_not_keep_a_pass_that_is_at_rest(
+    rounds: list[Round | None], agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent, "get_rpc_timeout", lambda: 0.05)
+    monkeypatch.setattr(stall, "_ask_round", lambda *_: {3: told(), 5: told() | {"begun": False}})
+    context, begun = DistAutogradContext(1), list[Future[Any]]()
+    context.is_auto = True
+    with pytest.raises(GraphError, match="stuck"):
+        wait_for_pass(context, never, begun)
+    # It is asked once, as often as it is found asleep.
+    assert begun == agent.futures and len(begun) == 1
+
+
 def test_a_pass_that_moved_between_two_rounds_goes_on(rounds: list[Round | None]) -> None:
     later = {3: told(0, 3, 1), 5: told(0, 1, 3, 77)}
     rounds += [AT_REST, later]
