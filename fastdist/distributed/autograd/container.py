@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict
 
 from ...core.errors import ContextError, ContextReleasedError, WorkerLostError
-from ..rpc.agent import get_current_agent, is_current_agent_set
+from ..rpc.agent import first_number, get_current_agent, is_current_agent_set
 from .cleaner import Cleaner, ask_to_release
 from .context import DistAutogradContext
 
@@ -90,9 +90,9 @@ class DistAutogradContainer:
     def start(self, worker_id: int) -> None:
         """Give out ids of this worker from now on."""
         self.worker_id = worker_id
-        first = worker_id << AUTO_INCREMENT_BITS
+        first = worker_id << AUTO_INCREMENT_BITS | first_number()
         self._next_context, self._next_message = itertools.count(first), itertools.count(first)
-        self.max_id = first | AUTO_INCREMENT_MASK
+        self.max_id = worker_id << AUTO_INCREMENT_BITS | AUTO_INCREMENT_MASK
         self.initialized = True
 
     def _shard(self, context_id: int) -> _Shard:

@@ -18,7 +18,7 @@ from ...graph.forward_grad import ForwardADLevel, adopt
 from ...graph.modes import modes
 from ...tensor.tensor import Tensor
 from ..pipe.message import TangentEntry
-from ..rpc.agent import get_current_agent, is_current_agent_set
+from ..rpc.agent import first_number, get_current_agent, is_current_agent_set
 from ..rpc.interceptors import Envelope
 from ..rpc.message_types import MessageType
 from .cleaner import NUM_CLEANUP_CONTEXT_RETRIES
@@ -60,7 +60,8 @@ class TangentStore:
 
     def next_id(self) -> int:
         """Return a global id that no other level has."""
-        return get_instance().worker_id << AUTO_INCREMENT_BITS | next(self._counter)
+        number = first_number() + next(self._counter)
+        return get_instance().worker_id << AUTO_INCREMENT_BITS | number
 
     def chain_of(self, level: ForwardADLevel) -> tuple[int, ...]:
         """Return the global ids of the levels around level, outermost first, and its own."""

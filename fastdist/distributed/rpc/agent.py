@@ -174,6 +174,7 @@ _logger = logging.getLogger(__name__)
 _agent_lock = threading.Lock()
 _agent: RpcAgent | None = None
 _forked_from: int | None = None
+_first_number = 0
 
 
 # Called with the worker id by init_rpc, before the group is joined, and by shutdown.
@@ -221,8 +222,20 @@ def tell_silence(pool: ThreadPool, worker: WorkerInfo, why: str) -> None:
         pool.submit_uncounted(hook, worker, why)
 
 
-def run_start_hooks(worker_id: int) -> None:
+def first_number() -> int:
+    """Return where the numbers begin that stand beside this worker's id in ids of its own.
+
+    That is 0 in a group of a fixed size. In another one who had the rank before has given out ids
+    from there, and what these stand for may be there still: values, and messages of a context.
+    """
+    return _first_number
+
+
+def run_start_hooks(worker_id: int, *, is_static: bool) -> None:
     """Load the rooms above, and tell them that this worker is about to join."""
+    global _first_number
+    # Half of the 48 bits that a number has, at least, are left to count in.
+    _first_number = 0 if is_static else int.from_bytes(os.urandom(6), "little") >> 1
     load_late_rooms()
     for hook in _start_hooks:
         hook(worker_id)
@@ -230,6 +243,8 @@ def run_start_hooks(worker_id: int) -> None:
 
 def run_stop_hooks() -> None:
     """Tell the rooms above that RPC is down."""
+    global _first_number
+    _first_number = 0
     for hook in _stop_hooks:
         hook()
 

@@ -93,7 +93,7 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
         store = PrefixStore(f"rpc_prefix_{_init_counter}", met.store)
         # To find the store was part of the wait.
         store.set_timeout(max(0.0, deadline - time.monotonic()))
-        agents.run_start_hooks(met.rank)
+        agents.run_start_hooks(met.rank, is_static=met.world_size > 0)
         agent = backend_registry.init_backend(
             backend,
             store=store,

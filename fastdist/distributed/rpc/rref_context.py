@@ -26,7 +26,7 @@ from weakref import WeakValueDictionary
 from fastdist.core.errors import RpcError, WorkerLostError
 from fastdist.core.future import Future
 
-from .agent import RpcAgent
+from .agent import RpcAgent, first_number
 from .handlers import ValueReply, register_handler
 from .incoming import Later, run_function
 from .interceptors import Envelope
@@ -53,7 +53,7 @@ class RRefContext:
     def __init__(self, agent: RpcAgent) -> None:
         self.me: WorkerInfo = agent.get_worker_info()
         self._agent = agent
-        self._numbers = itertools.count()
+        self._numbers = itertools.count(first_number())
         # Guards the five below it. Nothing is sent and no reference dropped while it is held.
         self._lock = threading.Lock()
         self._owned: dict[int, OwnedValue] = {}
