@@ -111,6 +111,8 @@ class Peer:
         self._shared: SharedLane | None = None
         self._greetings = itertools.count(1)
         self._will_look = False
+        # How it has left, while answers on their own lanes are waited for.
+        self._settling: Die | None = None
         # Of the last question what became of calls, and the latest call it spoke of.
         self.serial = 0
         self._asked_up_to = -1
@@ -146,7 +148,7 @@ class Peer:
 
     def was_replaced(self) -> None:
         """Take note that another life of the peer has come: this one has ended."""
-        self._progress.post(self._step, Event.PROCESS_ENDED)
+        self._progress.post(self._replaced)
 
     def refuse(self, error: Exception) -> None:
         """Take note that the peer will not speak with us."""
@@ -235,10 +237,16 @@ class Peer:
         if process_start(record.pid) != record.process_start:
             self._step(Event.PROCESS_ENDED)
             return
-        self._progress.watch(self._pidfd, lambda: self._step(Event.PROCESS_ENDED))
+        self._progress.watch(self._pidfd, self._process_ended)
+
+    def _process_ended(self) -> None:
+        # Readable from now on: who goes on watching it would spin until the peer is given up.
+        if self._pidfd is not None:
+            self._progress.unwatch(self._pidfd)
+        self._step(Event.PROCESS_ENDED)
 
     def _read(self) -> None:
-        if not self.is_dead and self._read_some():
+        if self._read_some():
             # Others wait as well: their answers, their deaths, and what is to expire.
             self._progress.post(self._read)
 
@@ -327,13 +335,21 @@ class Peer:
 
     def _die(self, action: Die) -> None:
         if action.left and self.pipe.is_waited_for():
-            self._progress.call_at(time.monotonic() + _SETTLE_S, lambda: self._settled(action))
+            self._settling = action
+            self._progress.call_at(time.monotonic() + _SETTLE_S, self._settled)
         else:
             self._end(action)
 
-    def _settled(self, action: Die) -> None:
-        if self._shared is not None:  # or this worker has left as well
+    def _settled(self) -> None:
+        action, self._settling = self._settling, None
+        if action is not None and self._shared is not None:  # or this worker has left as well
             self._end(action)
+
+    def _replaced(self) -> None:
+        self._step(Event.PROCESS_ENDED)
+        # Also where it was leaving in order: its end, told later, would be taken for the other's.
+        self._step(Event.DISCONNECTED)
+        self._settled()
 
     def _end(self, action: Die) -> None:
         verb = "has left the group" if action.left else "was lost"

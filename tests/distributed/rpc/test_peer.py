@@ -11,6 +11,7 @@ import pytest
 
 from fastdist.core.errors import WorkerLostError
 from fastdist.distributed.pipe.credit import Credit
+from fastdist.distributed.pipe.lane import READABLE
 from fastdist.distributed.rpc.membership import Record
 from fastdist.distributed.rpc.peer import Peer
 from fastdist.distributed.rpc.peer_state import Event
@@ -23,6 +24,7 @@ class ProgressByHand:
 
     def __init__(self) -> None:
         self.alarms: list[tuple[float, int, Callable[[], None]]] = []
+        self.readers: dict[int, Callable[[], None]] = {}
 
     def now(self) -> float:
         return 0.0
@@ -37,24 +39,29 @@ class ProgressByHand:
         while self.alarms:
             heapq.heappop(self.alarms)[2]()
 
-    def watch(self, fd: int, reader: Callable[[], None]) -> None: ...
+    def watch(self, fd: int, reader: Callable[[], None]) -> None:
+        self.readers[fd] = reader
 
-    def unwatch(self, fd: int) -> None: ...
+    def unwatch(self, fd: int) -> None:
+        self.readers.pop(fd, None)
 
 
 class SilentLane:
-    """A lane on which everything can be sent, and nothing comes."""
+    """A lane on which everything can be sent, and what is in `came` has come."""
 
     is_open = True
+
+    def __init__(self) -> None:
+        self.came: list[Any] = []
 
     def try_send(self, frames: Any) -> bool:
         return True
 
-    def try_receive(self) -> None:
-        return None
+    def try_receive(self) -> Any:
+        return self.came.pop(0)
 
     def events(self) -> int:
-        return 0
+        return READABLE if self.came else 0
 
     def fileno(self) -> int:
         return -1
@@ -70,17 +77,17 @@ class SilentLane:
 
 @pytest.fixture
 def met() -> Any:
-    """A peer that is connected, its progress thread, and who was told that it is lost."""
-    progress, told = ProgressByHand(), []
+    """A peer that is connected, its progress thread, who was told that it is lost, what it said."""
+    progress, told, said = ProgressByHand(), [], []
     context = SimpleNamespace(choose=lambda *_, **__: "uv", connect=lambda *_, **__: SilentLane())
     peer = Peer(
         *(OTHER, ME, context, progress, Credit(1, 1)),  # type: ignore[arg-type]
-        *(lambda *_: None, lambda *_: None, told.append, lambda *_: None),
+        *(lambda _, frames: said.append(frames), lambda *_: None, told.append, lambda *_: None),
     )
     peer.open()
     peer._step(Event.CONNECTED)
     progress.alarms.clear()
-    yield SimpleNamespace(peer=peer, progress=progress, told=told)
+    yield SimpleNamespace(peer=peer, progress=progress, told=told, said=said)
     peer.close(WorkerLostError("the test is over"))
 
 
@@ -118,3 +125,43 @@ def test_who_leaves_itself_meanwhile_is_told_nothing_more(met: Any) -> None:
     met.peer.pipe.check_in(own)
     met.progress.run_alarms()
     assert str(met.peer.pipe.error) == "we have left" and not met.told
+
+
+def test_answers_on_lane_0_are_read_while_others_of_who_left_are_waited_for(met: Any) -> None:
+    own = met.peer.pipe.check_out()
+    met.peer.said_goodbye()
+    met.peer._step(Event.DISCONNECTED)
+    met.peer._shared.lane.came.append([b"an answer"])
+    met.peer._read()
+    # Left where it was, its descriptor would keep the progress thread awake until then.
+    assert met.said == [[b"an answer"]] and not met.told
+    met.peer.pipe.check_in(own)
+
+
+def test_the_process_of_who_leaves_is_not_watched_any_more_when_it_has_ended(met: Any) -> None:
+    met.peer.said_goodbye()
+    pidfd = met.peer._pidfd
+    met.progress.readers[pidfd]()
+    assert pidfd not in met.progress.readers and not met.told
+
+
+def test_who_left_is_over_at_once_when_another_has_its_rank(met: Any) -> None:
+    own = met.peer.pipe.check_out()
+    met.peer.said_goodbye()
+    assert not met.told
+    met.peer.was_replaced()
+    assert "has left the group" in str(met.peer.pipe.error) and met.told == [met.peer]
+    met.peer.pipe.check_in(own)
+    met.progress.run_alarms()
+    assert met.told == [met.peer]
+
+
+def test_who_is_waited_for_yet_is_over_at_once_when_another_has_its_rank(met: Any) -> None:
+    own = met.peer.pipe.check_out()
+    met.peer.said_goodbye()
+    met.peer._step(Event.DISCONNECTED)
+    met.peer.was_replaced()
+    assert met.told == [met.peer]
+    met.peer.pipe.check_in(own)
+    met.progress.run_alarms()
+    assert met.told == [met.peer]
