@@ -34,6 +34,8 @@ def main() -> None:
     if unknown := set(options.names) - {*known, "all"}:
         parser.error(f"no benchmark {', '.join(sorted(unknown))}; known: {', '.join(known)}, all")
     one_thread_each()
+    # Before torch, which loads NumPy as well: whoever comes first chooses the kernels of its BLAS.
+    importlib.import_module("fastdist")
     facts = machine()
     print(machine_line(facts))
     results = [

@@ -66,3 +66,18 @@ def test_the_command_lists_benchmarks_and_refuses_others() -> None:
     )
     assert listed.startswith("usage: python -m bench NAME...")
     assert "no benchmark nope; known:" in refused.stderr
+
+
+def test_fastdist_is_there_before_any_benchmark_and_chooses_the_kernels_of_blas() -> None:
+    look = (
+        "import sys; import bench.__main__ as command\n"
+        "assert not {'numpy', 'fastdist'} & {*sys.modules}\n"
+        "def run(*_):\n"
+        "    assert 'torch' not in sys.modules\n"
+        "    print(sys.modules['fastdist.core.blas'].choose_core().how)\n"
+        "command.run = run; sys.argv = ['bench', 'ops']; command.main()\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", look], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.splitlines()[-1] in {"chosen", "left", "user's"}
