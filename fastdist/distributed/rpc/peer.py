@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -118,6 +119,8 @@ class Peer:
         self._asked_up_to = -1
         # Of lane 0, since the peer was last told: see Note [Answers that are not read].
         self._read_bytes = 0
+        # Set when all who want to hear of its end have.
+        self.all_told = threading.Event()
         # Why the peer was lost, for good; empty while it lives, and where it has left.
         self.why_lost = ""
 

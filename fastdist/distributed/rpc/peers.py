@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
     from .arena_offers import ArenaOffers
     from .client import Client
+
+# What a worker held is let go of on pool threads, in a moment; its end may run what users wrote,
+# and who has come in its place does not wait for that any longer.
+_TOLD_WITHIN_S = 1.0
 
 
 class Peers:
@@ -64,6 +69,9 @@ class Peers:
         if peer is not None and self.is_open and not self._is_replaced(peer):
             return peer
         record = self._members.get(worker_id)
+        before = self.by_id.get(worker_id)
+        if before is not None and before.record.incarnation != record.incarnation:
+            self._end(before)
         with self._lock:
             if not self.is_open:
                 raise RpcNotRunningError(
@@ -74,8 +82,6 @@ class Peers:
             if before is not None and before.record.incarnation == record.incarnation:
                 return before
             peer = self.by_id[worker_id] = self._make(record)
-        if before is not None:
-            before.was_replaced()
         try:
             peer.open()
         except Exception as error:
@@ -108,7 +114,7 @@ class Peers:
             raise stale_error(record.name, rank)
         peer = self.by_id.get(rank)
         if peer is not None and peer.record.incarnation != incarnation:
-            peer.was_replaced()
+            self._end(peer)
             with self._lock:
                 # Whoever asks from here on, asks about the one that has come.
                 if self.by_id.get(rank) is peer:
@@ -153,6 +159,15 @@ class Peers:
         record = self._members.known(peer.info.id)
         return record is not None and record.incarnation != peer.record.incarnation
 
+    def _end(self, replaced: Peer) -> None:
+        """Let a worker be over whose rank another has, and all hear of it who act on it.
+
+        They speak of a rank: what the other one brings would be taken for what has ended.
+        """
+        replaced.was_replaced()
+        if not self._client.progress.is_current_thread():
+            replaced.all_told.wait(_TOLD_WITHIN_S)
+
     def _watch(self, rank: int) -> None:
         if self.is_open:
             self.peer(rank)
@@ -163,5 +178,15 @@ class Peers:
         self._pool.submit_uncounted(self._arenas.peer_lost, peer)
         with self._lock:
             callbacks = [*lost_hooks, *self._lost_callbacks]
-        for callback in callbacks:
-            self._pool.submit_uncounted(callback, peer.info)
+        ended = itertools.count(1)
+
+        def tell(callback: Callable[[WorkerInfo], None]) -> None:
+            try:
+                callback(peer.info)
+            finally:
+                if next(ended) == len(callbacks):
+                    peer.all_told.set()
+
+        told = [self._pool.submit_uncounted(tell, callback) for callback in callbacks]
+        if not told or not all(told):
+            peer.all_told.set()  # there is nobody, or RPC ends here

@@ -35,6 +35,9 @@ class ProgressByHand:
     def call_at(self, when: float, function: Callable[[], None]) -> None:
         heapq.heappush(self.alarms, (when, len(self.alarms), function))
 
+    def is_current_thread(self) -> bool:
+        return False
+
     def run_alarms(self) -> None:
         while self.alarms:
             heapq.heappop(self.alarms)[2]()

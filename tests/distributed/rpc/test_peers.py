@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -57,7 +58,9 @@ def test_who_takes_the_rank_of_a_dead_worker_is_not_taken_for_it() -> None:
     other = replace(other, incarnation=200)
     peers = Peers(Membership(HashStore(), me, [me, other]), NoDescriptorLeft())
     met: list[int] = []
-    progress = SimpleNamespace(post=lambda _, rank: met.append(rank))
+    progress = SimpleNamespace(
+        post=lambda _, rank: met.append(rank), is_current_thread=lambda: False
+    )
     peers.attend(*[SimpleNamespace(progress=progress)] * 4)  # type: ignore[arg-type]
     peers.by_id[1] = gone = Mock(record=dead, is_dead=True)
     assert peers.admit(1, 200, f"{me.incarnation:x}").incarnation == 200
@@ -66,32 +69,76 @@ def test_who_takes_the_rank_of_a_dead_worker_is_not_taken_for_it() -> None:
     assert (peers.by_id, met) == ({}, [1])
 
 
-def test_who_has_the_rank_now_is_met_though_the_end_of_who_had_it_is_not_noticed_yet() -> None:
-    me, earlier = (replace(record, world_size=0) for record in (ME, OTHER))
-    later = replace(earlier, incarnation=101)
-    members = Membership(HashStore(), me, [me, earlier])
+def peers_that_know(
+    me: Record, other: Record, submit: Callable[..., object] = lambda *_: None
+) -> Any:
+    """Peers of a group of two, who reach each other by lanes on which nothing comes."""
     context: Any = SimpleNamespace(
         choose=lambda *_, **__: "uv", connect=lambda *_, **__: SilentLane()
     )
-    peers = Peers(members, context)
+    peers = Peers(Membership(HashStore(), me, [me, other]), context)
     some: Any = SimpleNamespace(
         progress=ProgressByHand(),
         answer_came=None,
         late_answer_came=None,
         lender_to=lambda _: None,
         forget=lambda _: None,
-        submit_uncounted=lambda *_: None,
-        peer_lost=None,
+        submit_uncounted=submit,
+        peer_lost=lambda _: None,
     )
     peers.attend(some, some, some, some)
     peers.is_open = True
-    before = peers.peer(earlier.rank)
+    return peers
+
+
+EARLIER = replace(OTHER, world_size=0)
+LATER = replace(EARLIER, incarnation=101)
+
+
+def test_who_has_the_rank_now_is_met_though_the_end_of_who_had_it_is_not_noticed_yet() -> None:
+    peers = peers_that_know(replace(ME, world_size=0), EARLIER)
+    before = peers.peer(EARLIER.rank)
     before._step(Event.CONNECTED)
     before.said_goodbye()
     assert not before.is_dead
-    members._add(later)
-    now = peers.peer(earlier.rank)
-    assert now is not before and now is peers.peer(earlier.rank)
-    assert now.record.incarnation == later.incarnation
+    peers._members._add(LATER)
+    now = peers.peer(EARLIER.rank)
+    assert now is not before and now is peers.peer(EARLIER.rank)
+    assert now.record.incarnation == LATER.incarnation
+    for peer in (before, now):
+        peer.close(RpcError("the test is over"))
+
+
+@pytest.mark.parametrize("is_first_to_call", [False, True])
+def test_the_end_of_who_had_a_rank_is_told_before_anything_of_who_has_it_now(
+    monkeypatch: pytest.MonkeyPatch, is_first_to_call: bool
+) -> None:
+    submitted: list[Callable[[], object]] = []
+
+    def submit(function: Callable[..., object], *arguments: object) -> bool:
+        submitted.append(lambda: function(*arguments))
+        return True
+
+    monkeypatch.setattr("fastdist.distributed.rpc.peers.lost_hooks", [])
+    me = replace(ME, world_size=0)
+    peers, told = peers_that_know(me, EARLIER, submit), []
+    peers.add_lost_callback(told.append)
+    peers.add_lost_callback(told.append)
+    before = peers.peer(EARLIER.rank)
+    before._step(Event.CONNECTED)
+    before.said_goodbye()
+    peers._members._add(LATER)
+
+    def wait(timeout_s: float) -> bool:
+        """Do what the pool does while somebody waits."""
+        while submitted:
+            submitted.pop(0)()
+        return before_told.is_set()
+
+    before_told, before.all_told = before.all_told, Mock(wait=wait, set=before.all_told.set)
+    if is_first_to_call:
+        assert peers.admit(LATER.rank, LATER.incarnation, f"{me.incarnation:x}") == LATER
+    now = peers.peer(LATER.rank)
+    assert told == [EARLIER.info] * 2 and before_told.is_set()
     for peer in (before, now):
         peer.close(RpcError("the test is over"))
