@@ -242,6 +242,7 @@ def test_whatever_breaks_calls_run_at_most_once_and_all_callers_hear() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_whatever_breaks_calls_run_at_most_once_and_all_callers_hear_for_many_seeds() -> None:
     for seed in range(1000, 100_000):
         try_seed(seed)
