@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.harness import Case, Spread, Stopwatch, compare, row, stopwatch, table
+from bench.harness import Case, Spread, Stopwatch, compare, row, stopwatch, table, turns_per_sample
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,6 +56,15 @@ def test_garbage_is_collected_while_the_clock_runs() -> None:
     seen: list[bool] = []
     stopwatch(lambda: seen.append(gc.isenabled()))(1)
     assert seen == [True]
+
+
+def test_a_first_turn_that_loads_a_library_is_not_taken_for_the_time_of_one() -> None:
+    seconds = [5.0]
+
+    def watch(number: int) -> float:
+        return seconds.pop() if seconds else number * 1e-6
+
+    assert turns_per_sample(watch) == 10_000
 
 
 def test_the_command_lists_benchmarks_and_refuses_others() -> None:
