@@ -16,7 +16,8 @@ from math import ceil
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-from .harness import Row, Spread, keep_port
+from .harness import Row, Spread
+from .kept_port import KeptPort
 
 KILLS_A_ROUND = 8
 TIMEOUTS_A_ROUND = 80
@@ -118,8 +119,12 @@ class Forked:
 
 @contextmanager
 def _group(size: int) -> Iterator[list[Forked]]:
-    kept, port = keep_port()
-    environment = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    kept = KeptPort()
+    environment = {
+        "WORLD_SIZE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(kept.number),
+    }
     workers = [Forked(rank, environment) for rank in range(size)]
     try:
         for worker in workers:

@@ -28,7 +28,6 @@ import gc
 import importlib
 import os
 import platform
-import socket
 import statistics
 import timeit
 from collections.abc import Callable, Sequence
@@ -120,15 +119,6 @@ def peer_torch() -> Any:
         return None
     torch.set_num_threads(1)
     return torch
-
-
-def keep_port() -> tuple[socket.socket, str]:
-    """Return a port for a group's store, and the socket that keeps it from others until then."""
-    kept = socket.socket()
-    # As who listens there sets it, too.
-    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    kept.bind(("127.0.0.1", 0))
-    return kept, str(kept.getsockname()[1])
 
 
 def stopwatch(work: str | Callable[[], object], **names: Any) -> Stopwatch:

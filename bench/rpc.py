@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-from .harness import Case, Row, Stopwatch, compare, keep_port, peer_torch
+from .harness import Case, Row, Stopwatch, compare, peer_torch
+from .kept_port import KeptPort
 
 OUTSTANDING = 256
 _IDLE_S = 10.0
@@ -89,7 +90,7 @@ class Couple:
     def __init__(self, library: str, module: str = "bench.rpc") -> None:
         self._polls = library == "torch"
         self._here, there = Pipe()
-        self._kept, port = keep_port()
+        self._kept = KeptPort()
         self._processes = [
             subprocess.Popen(
                 [sys.executable, "-m", module, library, str(rank), str(there.fileno())],
@@ -98,7 +99,7 @@ class Couple:
                     "RANK": str(rank),
                     "WORLD_SIZE": "2",
                     "MASTER_ADDR": "127.0.0.1",
-                    "MASTER_PORT": port,
+                    "MASTER_PORT": str(self._kept.number),
                 },
                 pass_fds=[there.fileno()],
             )

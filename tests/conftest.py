@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bench.kept_port import KeptPort
 from tests.first_process import leave_orphans_to_a_parent
 from tests.lanes import TwoLanes, num_processes
 from tests.leak_fixture import nothing_left_behind
-from tests.ports import KeptPort
 from tests.seed_report import SeedReport
 from tests.short_folders import make_short_folder
 

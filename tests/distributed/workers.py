@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-from tests.ports import KeptPort
+from bench.kept_port import KeptPort
 
 DEADLINE_S = 60.0
 _MODULE = "functions_of_the_test"

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from bench.kept_port import KeptPort
 from fastdist.launch.nodes import BEAT_S, LOST_S
 from tests.distributed.way import Way
 from tests.launch.test_rpc_jobs import EARLY, ENDLESS
-from tests.ports import KeptPort
 
 # Until the other node has noticed, ended its workers and reported.
 _LOST_BOUND_S = LOST_S + 4.0
