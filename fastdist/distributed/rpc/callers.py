@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fastdist.core.errors import RpcError
+from fastdist.distributed.pipe.limits import DEFAULT
 
 from .received_calls import CallerLane, Request
 
@@ -20,7 +21,7 @@ class Callers:
     Thread  greeted: the leader; everything else: any
     """
 
-    def __init__(self, max_lanes: int, max_unread_bytes: int = 256 << 20) -> None:
+    def __init__(self, max_lanes: int, max_unread_bytes: int = DEFAULT.outstanding_bytes) -> None:
         self._max_lanes = max_lanes
         self._max_unread_bytes = max_unread_bytes
         # Guards both; a look-up by route reads one entry.

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from fastdist.distributed.pipe.limits import DEFAULT
+
 if TYPE_CHECKING:
     from fastdist.distributed.pipe.message import Buffer
 
@@ -70,7 +72,9 @@ class CallerLane:
         "route",
     )
 
-    def __init__(self, record: Record, number: int, max_unread_bytes: int = 256 << 20) -> None:
+    def __init__(
+        self, record: Record, number: int, max_unread_bytes: int = DEFAULT.outstanding_bytes
+    ) -> None:
         self.record = record
         self.rank = record.rank
         self.number = number
