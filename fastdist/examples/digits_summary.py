@@ -106,7 +106,7 @@ def _table(reports: Sequence[Report]) -> list[str]:
     for report in reports:
         forward, backward, optimiser = (report.totals.get(kind, 0.0) for kind in _COMPUTING)
         lines.append(
-            f"{report.worker:<8}{forward:>7.1f}{backward:>9.1f}{optimiser:>10.1f}"
+            f"{report.worker:<8}{forward:>7.2f}{backward:>9.2f}{optimiser:>10.2f}"
             f"{report.calls:>7,}{report.answered:>9,}"
             f"{report.sent_bytes / 1e6:>6.1f}{report.received_bytes / 1e6:>9.1f}"
             f"{report.resident_bytes / 1e6:>6.0f}"
