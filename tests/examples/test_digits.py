@@ -19,6 +19,8 @@ from tests.standstill import Standstill
 
 _ROOT = str(Path(fastdist.__file__).parents[1])
 _WORKERS = ("trainer", "worker1", "worker2")
+# More than any machine trains while a test looks at the first.
+_ENDLESS = ("--epochs", "1000000")
 
 
 class Done(NamedTuple):
@@ -121,9 +123,9 @@ def test_the_pictures_are_there(done: Done, name: str) -> None:
 
 
 def test_a_killed_worker_ends_the_demo_and_is_named(tmp_path: Path) -> None:
-    process = _start(tmp_path)
+    process = _start(tmp_path, *_ENDLESS)
     assert process.stdout is not None
-    assert "epoch  1/24" in process.stdout.readline()
+    assert "epoch  1/1000000" in process.stdout.readline()
     os.kill(_workers(process)[2], signal.SIGKILL)
     errors = _errors_of(process, within_s=5.0)
     assert process.returncode == 128 + signal.SIGKILL
@@ -131,9 +133,9 @@ def test_a_killed_worker_ends_the_demo_and_is_named(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_the_demo_and_all_its_workers(tmp_path: Path) -> None:
-    process = _start(tmp_path)
+    process = _start(tmp_path, *_ENDLESS)
     assert process.stdout is not None
-    assert "epoch  1/24" in process.stdout.readline()
+    assert "epoch  1/1000000" in process.stdout.readline()
     workers = _workers(process)
     # As a terminal does it: to the whole group.
     os.killpg(process.pid, signal.SIGINT)
