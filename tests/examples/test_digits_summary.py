@@ -42,7 +42,7 @@ def _report(worker: str, **totals: float) -> Report:
 
 
 _REPORTS = [
-    _report("trainer", forward=0.1, waiting=4.0),
+    _report("trainer", forward=0.1, backward=0.04, waiting=4.0),
     _report("worker1", forward=0.5, backward=1.0, optimiser=0.2),
     _report("worker2", forward=0.4, backward=0.5, optimiser=0.3),
 ]
@@ -87,9 +87,9 @@ def test_the_summary_tells_time_calls_bytes_and_memory_of_each_worker() -> None:
     assert lines[-5:] == [
         "                seconds of             calls            MB       memory",
         "worker  forward backward optimiser   made answered  sent received    MB",
-        "trainer     0.1      0.0       0.0  1,234      567   5.6      0.1    80",
-        "worker1     0.5      1.0       0.2  1,234      567   5.6      0.1    80",
-        "worker2     0.4      0.5       0.3  1,234      567   5.6      0.1    80",
+        "trainer    0.10     0.04      0.00  1,234      567   5.6      0.1    80",
+        "worker1    0.50     1.00      0.20  1,234      567   5.6      0.1    80",
+        "worker2    0.40     0.50      0.30  1,234      567   5.6      0.1    80",
     ]
 
 
