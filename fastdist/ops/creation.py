@@ -11,13 +11,14 @@ from ..backends.backend import backend_of
 from ..core import dtypes
 from ..core.device import CPU, Device
 from ..core.dtypes import DType, dtype_of, int64
-from ..core.errors import DTypeError, ShapeError
+from ..core.errors import ShapeError
 from ..dispatch.arguments import checked
 from ..dispatch.constants import fits, held
 from ..dispatch.pointwise import memory_order
 from ..dispatch.promotion import dtype_of_number, get_default_dtype
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
+from .listed_numbers import array_of_lists, dtype_among
 
 
 def finish(array: np.ndarray[Any, Any], device: Any, requires_grad: bool) -> Tensor:
@@ -57,7 +58,8 @@ def tensor(
     """Return a new leaf with a copy of data: a number, nested lists of numbers, a NumPy array or a
     Tensor.
 
-    Dtype   Python floats -> the default dtype, integers -> int64, bools -> bool; arrays keep theirs
+    Dtype   Python floats -> the default dtype, integers -> int64, bools -> bool; arrays theirs;
+            numbers in lists -> the one in which they meet
     Raises  ValueError for lists of unequal length, TypeError for what is no number
     """
     if isinstance(data, Tensor):
@@ -65,8 +67,10 @@ def tensor(
     elif isinstance(data, np.ndarray | np.generic):
         array = np.array(data, order="C")
     else:
-        array = _from_lists(data)
-        if dtype is None and array.dtype == np.float64 and not _names_dtype(data):
+        array, named = array_of_lists(data)
+        if dtype is None and named:
+            dtype = dtype_among(data)
+        elif dtype is None and array.dtype == np.float64:
             dtype = get_default_dtype()
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("="))
@@ -95,55 +99,6 @@ def _require_held(array: np.ndarray[Any, Any], wanted: DType) -> None:
             f"value cannot be converted to type {wanted.name} without overflow: the numbers given "
             f"lie from {low} to {high}"
         )
-
-
-def _from_lists(data: Any) -> np.ndarray[Any, Any]:
-    if _contains_tensors(data):
-        data = _without_tensors(data)
-    try:
-        array = np.array(data)
-    except ValueError as error:
-        raise ValueError(
-            f"expected sequences of equal length at every depth, got {_short(data)}"
-        ) from error
-    if array.dtype == object or array.dtype.kind not in "bif":
-        if array.size == 0:
-            return array.astype(np.float64)
-        if all(isinstance(one, int | float) for one in array.flat) or array.dtype.kind == "u":
-            raise ValueError(f"Overflow when unpacking long long: no dtype holds {_short(data)}")
-        raise DTypeError(
-            f"tensor() takes numbers, got {_short(data)} of type {type(data).__name__}"
-        )
-    if array.size == 0 and not isinstance(data, np.ndarray):
-        return array.astype(np.float64)
-    return array.astype(np.int64) if array.dtype.kind == "i" and not _names_dtype(data) else array
-
-
-def _contains_tensors(data: Any) -> bool:
-    while isinstance(data, list | tuple) and data:
-        if any(isinstance(one, Tensor) for one in data):
-            return True
-        data = data[0]
-    return False
-
-
-def _names_dtype(data: Any) -> bool:
-    """Return whether the numbers in lists have a dtype of their own, as Python's have none."""
-    while isinstance(data, list | tuple) and data:
-        data = data[0]
-    return isinstance(data, Tensor | np.generic | np.ndarray)
-
-
-def _without_tensors(data: Any) -> Any:
-    if isinstance(data, Tensor):
-        # One element is a number, whatever its shape, as in PyTorch.
-        return data.to_numpy().reshape(()) if data.layout.numel == 1 else data.to_numpy()
-    return [_without_tensors(one) for one in data] if isinstance(data, list | tuple) else data
-
-
-def _short(data: Any) -> str:
-    text = repr(data)
-    return text if len(text) < 60 else text[:57] + "..."
 
 
 @checked

@@ -122,6 +122,39 @@ def test_numbers_in_lists_keep_a_dtype_of_their_own() -> None:
     assert fd.tensor([1.0]).dtype is fd.float32
 
 
+@pytest.mark.parametrize(
+    ("data", "dtype"),
+    [
+        ([np.float32(1), 2.5], fd.float32),
+        ([[2.5, np.float32(1)], [3, 4]], fd.float32),
+        ([np.int8(1), 1.5], fd.float32),
+        ([np.int64(1), np.float32(2)], fd.float32),
+        ([1, np.float64(2)], fd.float64),
+        ([fd.tensor(1.0), 2], fd.float32),
+        ([fd.tensor(1), 2.0], fd.float32),
+        ([True, np.uint8(3)], fd.uint8),
+        ([np.ones(2, np.float32), np.ones(2, np.int64)], fd.float32),
+        ([np.zeros(0, np.float32)], fd.float32),
+        ([fd.tensor(1.0, dtype=fd.float16), fd.tensor(2)], fd.float16),
+    ],
+)
+def test_numbers_in_one_list_meet_in_the_dtype_of_an_op(data: Any, dtype: fd.dtype) -> None:
+    assert fd.tensor(data).dtype is dtype
+
+
+def test_lists_of_unsigned_bytes_make_a_tensor_of_them() -> None:
+    frames = [np.zeros(2, np.uint8), np.full(2, 255, np.uint8)]
+    for made in (fd.tensor(frames), fd.tensor([fd.tensor(frame) for frame in frames])):
+        assert made.dtype is fd.uint8 and made.tolist() == [[0, 0], [255, 255]]
+    assert fd.tensor(bytearray(b"ab")).tolist() == [97, 98]
+
+
+def test_a_number_whose_dtype_is_unknown_is_taken_where_one_is_given() -> None:
+    with pytest.raises(TypeError, match="can't convert an array of type uint16"):
+        fd.tensor([np.uint16(7)])
+    assert fd.tensor([np.uint16(7)], dtype=fd.int64).tolist() == [7]
+
+
 def test_a_range_may_be_bounded_by_tensors() -> None:
     assert fd.linspace(fd.tensor(0.0), fd.tensor(1.0), 3).tolist() == [0.0, 0.5, 1.0]
 

@@ -1,0 +1,93 @@
+"""Numbers in nested lists: the array of them, and the dtype in which they meet."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.dtypes import DType, promote
+from ..core.errors import DTypeError
+from ..dispatch.promotion import dtype_of_number
+from ..tensor.tensor import Tensor
+
+_PLAIN = frozenset({bool, int, float})
+
+
+def array_of_lists(data: Any) -> tuple[np.ndarray[Any, Any], bool]:
+    """Return the numbers of data, and whether some have a dtype of their own, as Python's have
+    none.
+
+    Raises  ValueError for lists of unequal length or an integer that no dtype holds, TypeError for
+            what is no number
+    """
+    types: set[type] = set()
+    _gather_types(data, types)
+    strange = types - _PLAIN
+    named = any(issubclass(one, Tensor | np.generic | np.ndarray) for one in strange)
+    if any(issubclass(one, Tensor) for one in strange):
+        data = _without_tensors(data)
+    try:
+        array = np.array(data)
+    except ValueError as error:
+        raise ValueError(
+            f"expected sequences of equal length at every depth, got {_short(data)}"
+        ) from error
+    _require_numbers(array, data, named)
+    if array.size == 0 and not named:
+        return array.astype(np.float64), named
+    return (array.astype(np.int64) if array.dtype.kind in "iu" and not named else array), named
+
+
+def dtype_among(data: Any) -> DType | None:
+    """Return the dtype in which the numbers of data meet: those with a dtype bring it, Python's
+    integers int64 and its floats the default one. None where there are no numbers.
+
+    Raises  DTypeError for a NumPy number whose dtype fastdist does not have
+    """
+    if isinstance(data, Tensor):
+        return data.layout.dtype
+    if isinstance(data, np.generic | np.ndarray):
+        return dtypes.from_numpy(data.dtype)
+    if isinstance(data, list | tuple):
+        found = [one for one in map(dtype_among, data) if one is not None]
+        return reduce(promote, found) if found else None
+    return dtype_of_number(data) if isinstance(data, int | float) else None
+
+
+def _gather_types(data: Any, found: set[type]) -> None:
+    """Add the types of what stands in data, at any depth of its lists, to found."""
+    if not isinstance(data, list | tuple):
+        found.add(type(data))
+        return
+    types = set(map(type, data))
+    lists = {one for one in types if issubclass(one, list | tuple)}
+    found |= types - lists
+    if lists:
+        for one in data:
+            if isinstance(one, list | tuple):
+                _gather_types(one, found)
+
+
+def _require_numbers(array: np.ndarray[Any, Any], data: Any, named: bool) -> None:
+    """Raise unless array holds numbers."""
+    too_wide = array.dtype == np.uint64 and not named
+    if (array.dtype.kind in "biuf" and not too_wide) or array.size == 0:
+        return
+    if too_wide or all(isinstance(one, int | float) for one in array.flat):
+        raise ValueError(f"Overflow when unpacking long long: no dtype holds {_short(data)}")
+    raise DTypeError(f"tensor() takes numbers, got {_short(data)} of type {type(data).__name__}")
+
+
+def _without_tensors(data: Any) -> Any:
+    if isinstance(data, Tensor):
+        # One element is a number, whatever its shape, as in PyTorch.
+        return data.to_numpy().reshape(()) if data.layout.numel == 1 else data.to_numpy()
+    return [_without_tensors(one) for one in data] if isinstance(data, list | tuple) else data
+
+
+def _short(data: Any) -> str:
+    text = repr(data)
+    return text if len(text) < 60 else text[:57] + "..."
