@@ -40,6 +40,7 @@ def grad(
     grad_outputs: Gradients = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -48,7 +49,8 @@ def grad(
 
     Note    an unused input gives None with allow_unused, zeros with materialize_grads;
             is_grads_batched takes grad_outputs with a first axis more, and gives gradients with
-            one, made by one pass after another
+            one, made by one pass after another; only_inputs is there for old programs and means
+            nothing: no `.grad` is ever touched
     Raises  RuntimeError for an input that does not require grad, or that (unless allowed) nothing
             depends on
     """

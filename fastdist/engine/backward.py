@@ -63,13 +63,12 @@ def grad(
         roots, keep=keep, create_graph=create_graph, inputs=_capture_edges(inputs), accumulate=False
     )
     result: list[Tensor | None] = []
-    for input, g in zip(inputs, found, strict=True):
+    for i, (input, g) in enumerate(zip(inputs, found, strict=True)):
         if g is None and not allow_unused:
             raise GraphError(
                 "One of the differentiated Tensors appears to not have been used in the graph. "
-                "Set allow_unused=True if this is the desired behavior: an input of shape "
-                f"{input.layout.shape} has "
-                "no path to the outputs"
+                f"Set allow_unused=True if this is the desired behavior: inputs[{i}] of shape "
+                f"{input.layout.shape} has no path to the outputs"
             )
         result.append(g)
     return tuple(result)

@@ -181,11 +181,18 @@ def test_unused_input_is_an_error_unless_allowed() -> None:
     with pytest.raises(
         RuntimeError,
         match=r"^One of the differentiated Tensors appears to not have been used in the graph\. "
-        r"Set allow_unused=True if this is the desired behavior",
+        r"Set allow_unused=True if this is the desired behavior: inputs\[1\] of shape \(3,\)",
     ):
-        grad(x.sum(), y)
+        grad(x.sum(), (x, y))
     assert grad(x.sum(), (x, y), allow_unused=True)[1] is None
     assert grad(x.sum(), y, materialize_grads=True)[0].tolist() == [0.0] * 3
+
+
+def test_grad_takes_the_old_word_only_inputs_and_touches_no_grad() -> None:
+    x = leaf()
+    (g,) = grad(outputs=x.sum(), inputs=x, grad_outputs=None, create_graph=True, only_inputs=True)
+    assert g.tolist() == [1.0] * 3 and x.grad is None
+    assert grad(x.sum(), x, None, None, False, True, True)[0].tolist() == [1.0] * 3
 
 
 def test_input_without_requires_grad_is_an_error() -> None:
