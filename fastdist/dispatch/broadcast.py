@@ -23,18 +23,23 @@ def broadcast_shapes(name: str, shapes: Sequence[Shape]) -> Shape:
         for i, length in enumerate(shape, len(result) - len(shape)):
             if length != 1 and length != result[i]:
                 if result[i] != 1:
-                    _refuse(name, shapes, result[i], length, i)
+                    _refuse(name, shapes)
                 result[i] = length
     return tuple(result)
 
 
-def _refuse(name: str, shapes: Sequence[Shape], a: int, b: int, dim: int) -> None:
-    given = " and ".join(str(tuple(shape)) for shape in shapes)
-    raise ShapeError(
-        f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton "
-        f"dimension {dim}: "
-        f"{name} was given shapes {given}, which do not broadcast"
-    )
+def _refuse(name: str, shapes: Sequence[Shape]) -> None:
+    """Raise for the first shape that those before it do not meet, naming the last such axis."""
+    for k in range(1, len(shapes)):
+        met, shape = broadcast_shapes(name, shapes[:k]), shapes[k]
+        for back, (a, b) in enumerate(zip(reversed(met), reversed(shape)), 1):
+            if a != b and 1 not in (a, b):
+                given = " and ".join(str(tuple(shape)) for shape in shapes)
+                raise ShapeError(
+                    f"The size of tensor a ({a}) must match the size of tensor b ({b}) at "
+                    f"non-singleton dimension {max(len(met), len(shape)) - back}: "
+                    f"{name} was given shapes {given}, which do not broadcast"
+                )
 
 
 def axes_to_sum(shape: Shape, target: Shape) -> tuple[int, ...]:

@@ -209,10 +209,14 @@ def finish(op: Op, result: Any, operands: tuple[Any, ...]) -> Any:
     """
     if result is NotImplemented:
         given = ", ".join(type(operand).__name__ for operand in operands)
+        wanted = (
+            "one Tensor at least; make one with tensor()"
+            if all(isinstance(operand, int | float) for operand in operands)
+            else "Tensors or numbers"
+        )
         raise TypeError(
-            f"{op.name}(): argument types ({given}) are not supported; expected Tensors or numbers "
-            "for "
-            f"({', '.join(op.tensors)})"
+            f"{op.name}(): argument types ({given}) are not supported for "
+            f"({', '.join(op.tensors)}); expected {wanted}"
         )
     return result
 

@@ -75,7 +75,9 @@ def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         if name not in known:
             raise ValueError(f"invalid type: {dtype!r}; known are {', '.join(known)}")
         dtype = known[name]
-    return to(input, dtype)
+    made = getattr(dtype, "dtype", None) if isinstance(dtype, type) else None
+    # LongTensor and its kin stand for what they make.
+    return to(input, made if isinstance(made, DType) else dtype)
 
 
 @composite(function=False)

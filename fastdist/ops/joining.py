@@ -288,8 +288,20 @@ def _views_at(
 
 
 @composite()
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return views along dim: of a size (the last may be shorter), or of the sizes of a list."""
+def split(
+    tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
+) -> tuple[Tensor, ...]:
+    """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
+
+    Note    split_size is the method's word for split_size_or_sections
+    """
+    if (split_size_or_sections is None) == (split_size is None):
+        raise TypeError(
+            "split() takes a size or a list of sizes, once: got split_size_or_sections="
+            f"{split_size_or_sections!r} and split_size={split_size!r}"
+        )
+    if split_size is not None:
+        split_size_or_sections = split_size
     if not tensor.layout.shape:
         raise ShapeError("split expects at least a 1-dimensional tensor, got one without axes")
     axis = normalize_axis("split", dim, len(tensor.layout.shape))

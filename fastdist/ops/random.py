@@ -92,6 +92,8 @@ def randint(
     """Return integers drawn evenly from [low, high); randint(high, size) starts at 0."""
     if size is None:
         low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
     if hasattr(size, "__index__"):
         raise TypeError(
             f"randint(): argument 'size' must be a tuple of integers, not int {size!r}; "

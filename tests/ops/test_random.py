@@ -109,6 +109,11 @@ def test_a_generator_of_one_s_own_leaves_the_default_alone() -> None:
     assert fd.equal(fd.rand(4), expected)
 
 
+def test_randint_starts_at_zero_where_one_bound_and_a_named_size_are_given() -> None:
+    drawn = fd.randint(3, size=(1000,))
+    assert drawn.unique().tolist() == [0, 1, 2]
+
+
 def test_dropout_scales_what_it_keeps_and_its_gradient() -> None:
     x = fd.ones(1000, requires_grad=True)
     y = F.dropout(x, 0.25)

@@ -91,6 +91,16 @@ WRONG: list[tuple[Callable[[fd.Tensor], Any], type[Exception], str]] = [
     (lambda x: fd.tensor([2]) ** -1, RuntimeError, "Integers to negative integer powers are not"),
     (lambda x: x.topk(9), IndexError, "selected index k out of range"),
     (lambda x: x + fd.ones(4), RuntimeError, "The size of tensor a (3) must match the size of"),
+    (
+        lambda x: x.add(fd.ones(3, 2)),
+        RuntimeError,
+        "The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 1",
+    ),
+    (
+        lambda x: x[:, None].add(fd.ones(5, 1, 3)),
+        RuntimeError,
+        "The size of tensor a (2) must match the size of tensor b (5) at non-singleton dimension 0",
+    ),
 ]
 
 
@@ -131,6 +141,25 @@ def test_std_mean_takes_what_std_takes() -> None:
         assert both(x, False)[0].item() == one(x, False).item()
         assert both(x, axis=1, keepdim=True)[1].tolist() == [[0.5], [2.5]]
         assert both(x, 0, correction=0)[0].tolist() == one(x, 0, correction=0).tolist()
+
+
+def test_split_takes_the_words_of_the_method_and_of_the_function() -> None:
+    x = fd.arange(3)
+    for parts in (x.split(split_size=2), fd.split(tensor=x, split_size_or_sections=[2, 1])):
+        assert [part.tolist() for part in parts] == [[0, 1], [2]]
+    with pytest.raises(TypeError, match=r"split\(\) takes a size or a list of sizes, once: got"):
+        x.split()
+
+
+def test_a_tensor_is_cast_to_the_dtype_of_an_old_constructor() -> None:
+    assert fd.tensor([1.5]).type(fd.LongTensor).tolist() == [1]
+    with pytest.raises(TypeError, match="expected a dtype such as"):
+        fd.tensor([1.5]).type(list)
+
+
+def test_a_function_of_numbers_alone_asks_for_a_tensor() -> None:
+    with pytest.raises(TypeError, match=r"expected one Tensor at least; make one with tensor\(\)"):
+        fd.exp(2.0)  # type: ignore[arg-type]
 
 
 def test_split_refuses_negative_sizes() -> None:
