@@ -202,7 +202,7 @@ def _told_when_printed(self: Tensor) -> tuple[str, str | None]:
     """Return the dtype that printing leaves out, and the tangent at the innermost level."""
     level = ForwardADLevel.current()
     tangent = None if level is None else tangent_of(self, level)
-    return get_default_dtype().name, None if tangent is None else repr(tangent)
+    return get_default_dtype().name, None if tangent is None else f"{tangent}"
 
 
 def _delete_item(self: Tensor, index: Any) -> None:

@@ -262,7 +262,8 @@ def _of_probabilities(
     if target.layout.shape != likely.layout.shape:
         raise ShapeError(
             f"input and target of probabilities must have one shape, got {likely.layout.shape} and "
-            f"{target.layout.shape}"
+            f"{target.layout.shape}; a {target.layout.dtype.name} target holds probabilities: cast "
+            "indices of classes with .long()"
         )
     classes = likely.layout.shape[axis]
     if smoothing:

@@ -19,6 +19,11 @@ def test_linear_is_x_times_the_transposed_weight_plus_bias() -> None:
     assert layer(fastdist.tensor([[1.0, 1.0], [0.0, 2.0]])).tolist() == [[6.0], [7.0]]
 
 
+def test_indices_of_classes_that_are_no_integers_are_told_how_to_be() -> None:
+    with pytest.raises(RuntimeError, match=r"a float32 target holds probabilities: cast .* \.long"):
+        F.cross_entropy(fastdist.ones(2, 3), fastdist.tensor([0.0, 1.0]))
+
+
 def test_linear_takes_any_number_of_axes() -> None:
     assert nn.Linear(3, 5)(fastdist.ones(2, 4, 3)).shape == (2, 4, 5)
     assert nn.Linear(3, 5)(fastdist.ones(3)).shape == (5,)

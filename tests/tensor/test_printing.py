@@ -199,6 +199,7 @@ def test_a_dual_tensor_prints_its_tangent() -> None:
             fastdist.tensor([1.0, 2.0]), fastdist.tensor([1.0, 0.0])
         )
         assert repr(dual) == "tensor([1., 2.], tangent=tensor([1., 0.]))"
+        assert repr(dual.sum()) == "tensor(3., tangent=1.0)"
     assert repr(dual) == "tensor([1., 2.])"
 
 
