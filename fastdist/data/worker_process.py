@@ -57,11 +57,20 @@ class Failure(NamedTuple):
     def raise_again(self) -> None:
         """Raise an exception of the same type, with the worker's traceback in its message."""
         try:
-            error: BaseException = self.type(self.message)
+            error: BaseException = self.type(_Lines(self.message))
         except Exception:
             # A type that takes other arguments than a message.
             error = RuntimeError(self.message)
         raise error
+
+
+class _Lines(str):
+    """A text that keeps its lines in a KeyError, too, which shows the repr of what it is given."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 class Job(NamedTuple):

@@ -141,6 +141,18 @@ def test_an_exception_arrives_with_its_type_and_the_workers_traceback() -> None:
     assert "no square of 4" in text
 
 
+def look_up_nothing(samples: list[Any]) -> Any:
+    return {}["nothing"]
+
+
+def test_a_key_error_s_traceback_is_read_in_lines() -> None:
+    with pytest.raises(KeyError) as caught:
+        list(DataLoader(Squares(2), num_workers=1, collate_fn=look_up_nothing))
+    first, *rest = str(caught.value).splitlines()
+    assert first == "Caught KeyError in DataLoader worker process 0."
+    assert rest[-1] == "KeyError: 'nothing'"
+
+
 class Streams(Dataset[Any]):
     """Samples that do not pickle, but for the first."""
 
