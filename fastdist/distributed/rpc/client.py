@@ -18,7 +18,13 @@ from .inquiry import read_findings
 from .interceptors import Envelope
 from .lane_answer import receive_answer
 from .lane_call import LaneCall
-from .message_types import NOT_COUNTED, OURS_ALONE, USER_WORK, MessageType
+from .message_types import (
+    MAY_BRING_REFERENCES,
+    NOT_COUNTED,
+    OURS_ALONE,
+    USER_WORK,
+    MessageType,
+)
 from .metrics import CallCounts
 from .outgoing import (
     Call,
@@ -78,6 +84,8 @@ class Client:
         self._expiring: dict[int, Call] = {}
         # Requests that wait to be sent once more. Entries come and go one at a time.
         self.resends: set[Resend] = set()
+        # Told of each call that may bring references, and is given up before its answer has come.
+        self.gave_up: Callable[[Call], None] = lambda call: None
 
     def end_resends(self, error: RpcError) -> None:
         """Send nothing once more: whoever waits hears that this worker leaves."""
@@ -220,8 +228,9 @@ class Client:
                 call.fail(lost_error(call, may_have_run=False))  # type: ignore[arg-type]
         for call_id in gone:
             call = peer.pipe.take_pending(call_id)
-            if call is not None:
-                call.fail(lost_error(call, may_have_run=True))  # type: ignore[arg-type]
+            if isinstance(call, Call):
+                call.fail(lost_error(call, may_have_run=True))
+                self._give_up(call)
 
     def _new_call(
         self,
@@ -258,7 +267,7 @@ class Client:
             # Before the send: the answer may arrive before it returns.
             peer.pipe.add_pending(call.message_id, call)
         except Exception as error:
-            undo(call.envelope)
+            undo(call)
             call.end(None, fresh(error))
             return future
         if call.deadline is not None:
@@ -271,7 +280,7 @@ class Client:
             self.write(call)
         except Exception as error:
             if peer.pipe.take_pending(call.message_id) is not None:
-                undo(call.envelope)
+                undo(call)
                 call.end(None, fresh(error))
         if len(call.frames) > 1:
             # Not to be sent again: further frames are the caller's own memory, which it may change
@@ -300,6 +309,11 @@ class Client:
             if call is not None and call.peer.pipe.take_pending(message_id) is not None:
                 call.peer.pipe.notify(_cancel(call))
                 call.end(None, call.timeout_error())
+                self._give_up(call)
+
+    def _give_up(self, call: Call) -> None:
+        if call.envelope.effective_type in MAY_BRING_REFERENCES:
+            self.gave_up(call)
 
     def _wait_on_lane(self, call: Call, own: OwnLane, size: int) -> Any:
         peer, failed, broken, is_sent = call.peer, True, True, False
@@ -314,6 +328,8 @@ class Client:
             is_sent = True
             answer, received_bytes = receive_answer(call, own, call.deadline)
             broken = answer.message_id == NO_CALL
+            if broken:
+                undo(call)  # the peer does not know this worker, and has not taken the call in
             value = open_answer(answer, call)
             failed = False
             return value
@@ -323,7 +339,7 @@ class Client:
                 own.num_late += 1
                 own.lane.try_send(_cancel(call))
             else:
-                undo(call.envelope)
+                undo(call)
             raise call.timeout_error() from None
         except LaneClosed:
             raise self._lost_error(own, call) from None
@@ -333,6 +349,8 @@ class Client:
             peer.pipe.check_in(own, broken=broken)
             if call.lent_bytes:
                 call.take_back()
+            if is_sent and not received_bytes:
+                self._give_up(call)
             self._counts.call_ended(peer.info.name, received_bytes, failed=failed)
 
     def _lost_error(self, own: OwnLane, call: Call) -> Exception:

@@ -67,6 +67,8 @@ class Incoming:
         "undo",
     )
 
+    is_answer = True  # this is the Parcel of its answer
+
     def __init__(
         self, server: Host, lane: CallerLane, message: Message, received_bytes: int
     ) -> None:
@@ -78,15 +80,19 @@ class Incoming:
         self.sent_bytes = 0
         # Whether the value in the request's body has been read.
         self.is_read = False
-        # Of the answer; this is the Parcel while it is packed.
         self.undo: list[Callable[[], None]] | None = None
         timeout_ms = message.timeout_ms
         self.deadline = time.monotonic() + timeout_ms / 1000 if timeout_ms else None
 
     @property
-    def peer(self) -> int:
+    def goes_to(self) -> int:
         """The worker to which the answer goes."""
         return self.caller.rank
+
+    @property
+    def message_id(self) -> int:
+        """The call that is answered."""
+        return self.message.message_id
 
     def run(self) -> None:
         """Run the request, and answer it: now, or when its Future is done."""
@@ -262,7 +268,7 @@ class Incoming:
         undo(self)
         try:
             packing.parcel = self
-            packed = pack_error(error, me, self.peer)
+            packed = pack_error(error, me, self.goes_to)
             if not packed[1]:
                 undo(self)  # it travels as text
             if not self.is_read:
@@ -273,7 +279,7 @@ class Incoming:
             # same.
             undo(self)
             failure.__context__ = error
-            self._send_envelope(*pack_error(failure, me, self.peer, text_only=True))
+            self._send_envelope(*pack_error(failure, me, self.goes_to, text_only=True))
         finally:
             packing.parcel = None
         self._has_ended(was_async=was_async)

@@ -60,7 +60,6 @@ class Envelope:
         "requires_grad",
         "tangents",
         "tensors",
-        "undo",
     )
 
     def __init__(
@@ -81,8 +80,6 @@ class Envelope:
         self.autograd: AutogradBlock | None = None
         # On arrival: reads the value that travels in the body, once; for handlers of this package.
         self.read_value: Callable[[], Any] | None = None
-        # On the way out: what to call if nobody reads it. See outgoing.py, Note [Parcels].
-        self.undo: list[Callable[[], None]] | None = None
 
     def wrap(self, message_type: int) -> None:
         """Become a message of another type around the one it was."""

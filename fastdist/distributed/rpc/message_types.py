@@ -80,6 +80,10 @@ class MessageType(IntEnum):
     # Notices: what became of these calls, whose connection broke; and what is known of them.
     INQUIRY = OURS + 0x14
     FINDINGS = OURS + 0x15
+    # Calls that their caller has given up: what of the references in them and in their answers has
+    # not come is taken back.
+    RREF_GIVE_UP_REQ = OURS + 0x16 | REQUEST
+    RREF_GIVE_UP_RESP = OURS + 0x17 | RESPONSE
 
     def is_request(self) -> bool:
         """Return whether an answer is expected."""
@@ -115,10 +119,14 @@ RESPONSE_OF: Final[dict[int, MessageType]] = {
     _T.CLEANUP_LEVEL_REQ: _T.CLEANUP_LEVEL_RESP,
     _T.MEMBERSHIP_REQ: _T.MEMBERSHIP_RESP,
     _T.ARENA_OFFER_REQ: _T.ARENA_OFFER_RESP,
+    _T.RREF_GIVE_UP_REQ: _T.RREF_GIVE_UP_RESP,
 }
 
-# What a shutdown sends while it waits until nothing else is under way, and what changes nothing.
-NOT_COUNTED: Final = frozenset({_T.SHUTDOWN_BARRIER_REQ, _T.PING, _T.ARENA_OFFER_REQ})
+# What a shutdown sends while it waits until nothing else is under way, what changes nothing, and
+# what is about a call that is over.
+NOT_COUNTED: Final = frozenset(
+    {_T.SHUTDOWN_BARRIER_REQ, _T.PING, _T.ARENA_OFFER_REQ, _T.RREF_GIVE_UP_REQ}
+)
 
 # Requests that run what users wrote: their body is a function and its arguments. All others are
 # short, or must never wait behind users' work.
@@ -137,7 +145,12 @@ OURS_ALONE: Final = frozenset(
         _T.RREF_USER_DELETE,
         _T.RREF_FORK_REQUEST,
         _T.RREF_CHILD_ACCEPT,
+        _T.RREF_GIVE_UP_REQ,
     }
+)
+# Requests that may bring references, or whose answers may.
+MAY_BRING_REFERENCES: Final = frozenset(
+    {_T.PYTHON_CALL, _T.PYTHON_REMOTE_CALL, _T.PYTHON_RREF_FETCH_CALL}
 )
 # Calls whose result is the answer.
 CALLS: Final = frozenset({_T.SCRIPT_CALL, _T.PYTHON_CALL})

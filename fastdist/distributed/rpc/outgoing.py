@@ -43,11 +43,19 @@ serving = _Serving()
 class Parcel(Protocol):
     """A message that is being packed: whom it goes to, and what must be undone if it is lost."""
 
+    undo: list[Callable[[], None]] | None
+
     @property
-    def peer(self) -> int:
+    def goes_to(self) -> int:
         """The worker at the other end."""
 
-    undo: list[Callable[[], None]] | None
+    @property
+    def message_id(self) -> int:
+        """The call that it is, or answers."""
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it answers a call."""
 
 
 class _Packing(threading.local):
@@ -91,8 +99,11 @@ class Call:
         "peer",
         "timeout_ms",
         "timeout_s",
+        "undo",
         "what",
     )
+
+    is_answer = False  # this is the Parcel of its request
 
     def __init__(
         self, peer: Peer, envelope: Envelope, message_id: int, timeout_s: float, what: object
@@ -104,6 +115,7 @@ class Call:
         self.deadline, self.timeout_ms = deadline_of(timeout_s)
         self.what = what
         self.frames: Sequence[Buffer] = ()
+        self.undo: list[Callable[[], None]] | None = None
         # What of the request is not in its frames but in memory lent to the peer.
         self.lent_bytes = 0
 
@@ -116,6 +128,11 @@ class Call:
         # What the call holds of the peer's credit; -1 if it needs none.
         self.charged_bytes = -1
         self.is_over = False
+
+    @property
+    def goes_to(self) -> int:
+        """The worker that is called."""
+        return self.envelope.peer
 
     def size_bytes(self) -> int:
         """Return the bytes of the request."""
@@ -137,7 +154,7 @@ class Call:
 
     def was_not_sent(self) -> None:
         """Undo what packing the request did."""
-        undo(self.envelope)
+        undo(self)
         self.take_back()
 
     def describe(self) -> str:
@@ -202,11 +219,11 @@ def pack_request(
     """
     envelope = call.envelope
     # What is being pickled may make a call itself.
-    outer, packing.parcel = packing.parcel, envelope
+    outer, packing.parcel = packing.parcel, call
     try:
         _pack(call, envelope, value, sender, device_map_to)
     except BaseException:
-        undo(envelope)
+        undo(call)
         raise
     finally:
         packing.parcel = outer
@@ -267,7 +284,7 @@ def open_answer(answer: Message, call: Call) -> Any:
     envelope = Envelope(answer.type, call.peer.info.id, tensors, answer.metadata)
     if answer.type == MessageType.EXCEPTION:
         if answer.metadata and answer.metadata.get(UNREAD):
-            undo(call.envelope)
+            undo(call)
         raise unpack_error(envelope, bytes(answer.body), answer.encoding)
     envelope.inner_type = answer.inner_type
     envelope.requires_grad = requires_grad
@@ -307,7 +324,7 @@ def read_unwanted(answer: Message) -> None:
 def lost_error(call: Call, *, may_have_run: bool) -> WorkerLostError:
     """Return the error of a call that a broken connection took, with or without its having run."""
     if not may_have_run:
-        undo(call.envelope)
+        undo(call)
     what = "its answer is lost, and it has run" if may_have_run else "it has not run"
     return WorkerLostError(
         f"the connection to worker {call.peer.info.name!r} (rank {call.peer.info.id}) broke and "

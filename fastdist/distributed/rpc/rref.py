@@ -27,13 +27,15 @@ class OwnedValue:
             are guarded by the context's lock
     """
 
-    __slots__ = ("future", "num_local", "rref_id", "users")
+    __slots__ = ("future", "is_begun", "num_local", "rref_id", "users")
 
     def __init__(self, rref_id: int) -> None:
         self.rref_id = rref_id
         self.future: Future[Any] = Future()
         self.users: dict[int, int] = {}
         self.num_local = 0
+        # Whether the remote call that makes the value has come.
+        self.is_begun = False
 
     def wait(self, timeout_s: float = 0.0) -> Any:
         """Return the value once it is there.

@@ -23,6 +23,8 @@ NAME: Final = "fastdist-rpc-rref"
 TOGETHER_S: Final = 0.005
 _FLUSH_S: Final = 5.0
 _MOST: Final = 1000  # what one message may hold
+# What is told may be told twice, so it is repeated when it could not be told.
+RETRIES: Final = 5
 
 # A note: (what to do with all of its kind and addressee, addressee, what this one is about).
 Telling = Callable[[Any, Sequence[Any]], None]

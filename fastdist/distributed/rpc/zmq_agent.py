@@ -111,6 +111,7 @@ class ZmqAgent(RpcAgent):
         )
         progress = self.client.progress
         self.rrefs = RRefContext(self)
+        self.client.gave_up = self.rrefs.gave_up
         self._barrier = ShutdownBarrier(self, self.counts, self.peer, self.members.not_in_shutdown)
         self._is_leaving = False
         self._arenas = ArenaOffers(self, self.members, self._peers, progress, self._context)

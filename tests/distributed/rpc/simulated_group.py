@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from fastdist.core.errors import RpcError
 from fastdist.core.future import Future
 from fastdist.distributed import rpc
 from fastdist.distributed.pipe import credit, pipe, shared_lane
@@ -25,11 +26,16 @@ from fastdist.distributed.rpc import (
     peers,
     progress,
     resend,
+    rref,
+    rref_context,
+    rref_pickle,
     zmq_agent,
 )
+from fastdist.distributed.rpc.handlers import Handler
 from fastdist.distributed.rpc.membership import Membership, Record
 from fastdist.distributed.rpc.peer_state import Event
 from fastdist.distributed.rpc.progress import AwakeClock
+from fastdist.distributed.rpc.rref_notices import TOGETHER_S
 from fastdist.distributed.rpc.timeouts import Timeouts
 from fastdist.distributed.rpc.zmq_agent import ZmqAgent
 from fastdist.distributed.sockets import NoSecurity
@@ -155,6 +161,37 @@ class SimPool:
                 world.soon(self._process, work.function, work.argument)
 
 
+class SimNotices:
+    """The thread of one worker that tells others what became of references."""
+
+    def __init__(self) -> None:
+        self._process = building[0]
+        self._notes: dict[Any, list[Any]] = {}
+
+    def start(self) -> None:
+        pass
+
+    def put(self, tell: Callable[[Any, Sequence[Any]], None], addressee: Any, item: Any) -> None:
+        world = self._process.world
+        if not self._notes:
+            world.at(world.now + TOGETHER_S, self._process, self._tell_all)
+        self._notes.setdefault((tell, addressee), []).append(item)
+
+    def _tell_all(self) -> None:
+        notes, self._notes = self._notes, {}
+        for (tell, addressee), items in notes.items():
+            try:
+                tell(addressee, items)
+            except RpcError:
+                pass  # whom it is about is no more, or nobody is left to tell it
+
+    def flush(self) -> None:
+        self._tell_all()
+
+    def close(self) -> None:
+        self._notes.clear()
+
+
 class SimFuture(Future[Any]):
     """A Future that a worker of the simulation may wait for."""
 
@@ -171,6 +208,7 @@ class Worker(Process):
         super().__init__(group.world, f"w{rank}.{life}")
         self.rank = rank
         self.left = False
+        self.handlers: dict[int, Handler] = {}
         self._network = group.network
         building[:] = [self]
         self.agent = ZmqAgent(
@@ -231,8 +269,22 @@ class Group:
 
 
 clock = Clock()
-building: list[Process] = []
+building: list[Worker] = []
 groups: list[Group] = []
+
+
+def _here() -> Worker:
+    worker = groups[-1].world.current
+    assert isinstance(worker, Worker)
+    return worker
+
+
+def _register_handler(kind: int, handler: Handler) -> None:
+    building[0].handlers[kind] = handler
+
+
+def _handler_of(kind: int) -> Handler | None:
+    return _here().handlers.get(kind)
 
 
 def _join(store: HashStore, me: Record, timeout_s: float) -> Membership:
@@ -254,6 +306,11 @@ def simulated_machine() -> Iterator[None]:
         for module in (client, resend):
             patch.setattr(module, "Future", SimFuture)
         patch.setattr(pipe, "Doorbell", SimBell)
+        patch.setattr(rref_context, "Notices", SimNotices)
+        patch.setattr(rref_context, "register_handler", _register_handler)
+        patch.setattr(incoming, "handler_of", _handler_of)
+        for module in (rref, rref_pickle):
+            patch.setattr(module, "get_current_agent", lambda: _here().agent)
         # The agent alone: distributed autograd, if a test before this one loaded it, has no part.
         patch.setattr(interceptors, "_installed", ())
         patch.setattr(peers, "lost_hooks", [])

@@ -81,7 +81,7 @@ def accept_and_look() -> None:
     accept, held = context._accept, []
 
     def look(parent: int, fork_id: int) -> None:
-        held.append([owned.num_local for owned in context._owned.values()])
+        held.append([owned.num_local for owned in context.owned.values()])
         accept(parent, fork_id)
 
     context._accept = look

@@ -13,6 +13,7 @@ import pytest
 from fastdist.core.errors import RpcTimeoutError, WorkerLostError
 from fastdist.core.future import Future
 from fastdist.distributed.rpc.functions import async_execution
+from fastdist.distributed.rpc.message_types import MessageType
 from tests.distributed.rpc.simulated_group import Group, Worker, simulated_machine
 from tests.distributed.rpc.simulated_world import Crashed
 
@@ -262,6 +263,9 @@ def test_a_cancelled_call_that_waits_for_a_thread_does_not_run() -> None:
     assert request is not None
     scenario.world.run_until(scenario.world.now + 1.0)
     assert isinstance(future.exception(), RpcTimeoutError)
+    # All that came since is the word that it was given up.
+    word = callee.agent._server.take()
+    assert word is not None and word.argument.message.type == MessageType.RREF_GIVE_UP_REQ
     assert callee.agent._server.take() is None
     assert request.argument.deadline == 0.0
     request.function(request.argument)
