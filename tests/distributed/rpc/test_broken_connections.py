@@ -169,7 +169,8 @@ def test_calls_outlive_a_freeze_that_broke_their_connections(group: Group) -> No
     group.run_all(leave)
 
 
-def call_while_connections_break(num_threads: int, num_calls: int) -> dict[int, object]:
+def call_while_connections_break(num_threads: int, num_calls: int) -> tuple[dict[int, object], int]:
+    """Return what came of each call, and how many breaks found connections to end."""
     outcomes: dict[int, object] = {}
 
     def call_many(first: int) -> None:
@@ -183,21 +184,26 @@ def call_while_connections_break(num_threads: int, num_calls: int) -> dict[int, 
     ]
     for thread in threads:
         thread.start()
-    seed = 0
-    while any(thread.is_alive() for thread in threads):
-        threads[seed % num_threads].join(0.3)
-        seed += 1
-        if seed < 8:
-            break_connections(0.5, seed)
-    return outcomes
+    breaks = 0
+    # However fast the calls are: spread over them, not over their time.
+    for seed in range(1, 8):
+        while len(outcomes) < seed * num_threads * num_calls // 8:
+            if not any(thread.is_alive() for thread in threads):
+                break
+            threads[seed % num_threads].join(0.001)
+        breaks += break_connections(0.5, seed) > 0
+    for thread in threads:
+        thread.join()
+    return outcomes, breaks
 
 
 def test_no_call_is_lost_or_run_twice_while_connections_break_again_and_again(
     group: Group,
 ) -> None:
     group.run_all(init)
-    outcomes = group[0].run(call_while_connections_break, 3, 300)
+    outcomes, breaks = group[0].run(call_while_connections_break, 3, 300)
     assert outcomes == {key: key for key in range(900)}
+    assert breaks >= 2
     assert group[1].run(get_runs) == dict.fromkeys(range(900), 1)
     group[0].run(nothing_is_left)
     group.run_all(leave)
