@@ -81,6 +81,7 @@ def handle_lost_worker(worker: WorkerInfo) -> None:
     container = get_instance()
     for context in container.all_contexts():
         is_owner = context.id >> AUTO_INCREMENT_BITS == worker.id
+        context.note_lost(worker.id)
         if is_owner or worker.id in context._known_worker_ids():
             task = context.graph_task()
             began_without = isinstance(task, DistGraphTask) and worker.id in task.lost_before

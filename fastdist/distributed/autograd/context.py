@@ -42,6 +42,8 @@ class DistAutogradContext:
         self._is_closed = False
         self._sends: dict[int, SendRpcBackward] = {}
         self._recvs: dict[int, RecvRpcBackward] = {}
+        # The ids of both whose other end was lost: another worker may have its rank by now.
+        self.lost_messages: frozenset[int] = frozenset()
         # Keyed by the leaf's AccumulateGrad, which lives as long as the leaf is in any graph: a
         # Tensor as key would keep the user's handle alive, and a dead handle could not be found
         # again.
@@ -108,6 +110,13 @@ class DistAutogradContext:
             assert message_id not in self._recvs, f"autograd message id {message_id} is used twice"
             self._recvs[message_id] = function
 
+    def note_lost(self, worker_id: int) -> None:
+        """Take note that nothing will come back from, or can go back to, a worker that is lost."""
+        with self._lock:
+            sends = [i for i, send in self._sends.items() if send.to_worker_id == worker_id]
+            recvs = [i for i, recv in self._recvs.items() if recv.from_worker_id == worker_id]
+            self.lost_messages = self.lost_messages.union(sends, recvs)
+
     def retrieve_send_function(self, message_id: int) -> SendRpcBackward:
         """Return the send that a gradient message answers.
 
@@ -164,6 +173,24 @@ class DistAutogradContext:
     def graph_task(self) -> GraphTask | None:
         """Return the pass under way."""
         return self._graph_task
+
+    def task_of(self, pass_id: int) -> GraphTask:
+        """Return the task of a pass that is under way here.
+
+        Raises  ContextReleasedError if it is over; ContextError if another root's is under way
+        """
+        with self._lock:
+            task, under_way = self._graph_task, self.pass_id
+            if task is None or pass_id in self._ended_passes:
+                raise ContextReleasedError(f"a backward pass of context {self.id} has ended here")
+        if under_way == pass_id:
+            return task
+        raise ContextError(
+            "Cannot set GraphTask multiple times for the same autograd context: the backward pass "
+            f"of context {self.id} that worker {under_way >> 48} began is under way here, and one "
+            f"that worker {pass_id >> 48} began has come; let one worker after the other call "
+            "backward in a context, or give all roots to one, or use a context for each"
+        )
 
     def reset_graph_task(self, task: GraphTask | None = None) -> bool:
         """Let go of the pass (if it is task, where one is given), and say whether it was there."""

@@ -164,7 +164,8 @@ class DistEngine:
         if not context.is_auto:
             return
         for receive in context._recv_functions().values():
-            if receive.from_worker_id in task.lost_before:
+            is_lost = receive.message_id in context.lost_messages
+            if is_lost or receive.from_worker_id in task.lost_before:
                 continue
             if receive not in task.nodes_in_graph:
                 outbox.add(receive.from_worker_id, Gradients(receive.message_id, None))
@@ -195,11 +196,7 @@ class DistEngine:
         done: Future[None] = Future()
         try:
             mine = self._prepare(context, root, retain_graph, pass_id, sender, is_auto=is_auto)
-            task = mine or context.graph_task()
-            if task is None or context.pass_id != pass_id:
-                raise ContextReleasedError(
-                    f"a backward pass of context {context.id} has ended here"
-                )
+            task = mine or context.task_of(pass_id)
         except ContextReleasedError:
             if not context.has_ended(pass_id) or any(one.tensors is not None for one in came):
                 raise

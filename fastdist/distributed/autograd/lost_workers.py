@@ -12,7 +12,8 @@ from .dist_graph_task import DistGraphTask
 # The loss of a worker ends the passes that are under way (abort.py). A later pass would wait for
 # ever for the gradients of what was sent there. In the auto mode there are none: a loss that
 # depended on them had to send a gradient to that worker, which fails by itself. In the fast mode
-# every send takes part, so the pass fails.
+# every send takes part, so the pass fails. In a dynamic group another worker may have taken the
+# rank; so what went to the lost one, or came from it, is remembered by message.
 
 
 def end_sends_to_the_lost(context: DistAutogradContext, task: DistGraphTask) -> list[Node]:
@@ -26,12 +27,13 @@ def end_sends_to_the_lost(context: DistAutogradContext, task: DistGraphTask) -> 
         return []
     agent = get_current_agent()
     lost = frozenset(one for one in context._known_worker_ids() if agent.is_dead(one))
-    if not lost:
+    if not lost and not context.lost_messages:
         return []
     task.lost_before = lost
     ended: list[Node] = []
     for message_id, send in context._send_functions().items():
-        if send.to_worker_id not in lost or send not in task.nodes_in_graph:
+        is_lost = send.to_worker_id in lost or message_id in context.lost_messages
+        if not is_lost or send not in task.nodes_in_graph:
             continue
         if not context.is_auto:
             worker = f"worker {send.to_worker_id}"

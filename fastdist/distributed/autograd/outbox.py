@@ -52,6 +52,7 @@ class Context(Protocol):
 
     requester: int
     is_auto: bool
+    lost_messages: frozenset[int]
 
     def add_outstanding_rpc(self, future: Future[Any], *, wait: bool, pass_id: int) -> None:
         """Remember a parcel whose error ends the pass, and that it may wait for."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...backends.backend import backend_of
 from ...core.device import CPU
-from ...core.errors import ContextReleasedError, GraphError
+from ...core.errors import ContextReleasedError, GraphError, WorkerLostError
 from ...engine.engine import current_graph_task
 from ...graph.modes import tls
 from ...graph.node import Node, next_sequence_number
@@ -69,6 +69,8 @@ class RecvRpcBackward(Node):
                 "chance to run"
             )
         came = g if g.__class__ is tuple else (g,)
+        if self.message_id in context.lost_messages:
+            return self._end_at_the_lost(context, came)
         if context.is_auto and all(grad is None for grad in came):
             self._send(context, None, keep)
             return ()
@@ -78,6 +80,14 @@ class RecvRpcBackward(Node):
         ]
         self._send(context, grads, keep)
         return ()
+
+    def _end_at_the_lost(self, context: Context, came: tuple[Any, ...]) -> tuple[Any, ...]:
+        if context.is_auto and all(grad is None for grad in came):
+            return ()
+        raise WorkerLostError(
+            f"worker {self.from_worker_id}, which sent tensors that the pass of context "
+            f"{context.id} goes through, was lost"
+        )
 
     def _require_distributed_pass(self) -> None:
         task = current_graph_task()

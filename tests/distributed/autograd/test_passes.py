@@ -166,6 +166,22 @@ def test_a_late_message_cannot_begin_a_pass_that_has_ended(agent: FakeAgent) -> 
     assert context.gradients()[x].tolist() == [2.0, 2.0]
 
 
+@pytest.mark.seed("E22", "E33")
+def test_passes_of_two_roots_at_once_are_told_what_is_wrong(agent: FakeAgent) -> None:
+    context, x = DistAutogradContext(1), leaf()
+    for message_id in (5, 6):
+        add_send_rpc_backward(context, message_id, [x])
+    first = go(context, 5, pass_id=1 << 48)
+    expected = (
+        r"^Cannot set GraphTask multiple times for the same autograd context: the backward pass of "
+        r"context 1 that worker 1 began is under way here, and one that worker 2 began has come; "
+    )
+    with pytest.raises(ContextError, match=expected):
+        go(context, 6, pass_id=2 << 48)
+    go(context, 6, pass_id=1 << 48)
+    assert first.wait(10) is None and context.gradients()[x].tolist() == [2.0, 2.0]
+
+
 def go(
     context: DistAutogradContext, message_id: int, *, pass_id: int = 1, retain: bool = False
 ) -> Future[None]:
