@@ -111,18 +111,20 @@ def _of_all(op: StructuredOp) -> None:
     def _(input: Tensor) -> Plan:
         return reducing_plan(op.name, input, None, False, input.layout.dtype)
 
-    def share(input: Any, out: Any) -> Any:
+    def are_it(input: Any, out: Any) -> Any:
         # Unlike in amax, where one NaN spoils every gradient: here the NaNs share it.
-        mask = (input == out).logical_or(input.isnan().logical_and(out.isnan())).to(input.dtype)
-        return mask / mask.sum()
+        return (input == out).logical_or(input.isnan().logical_and(out.isnan()))
 
     @op.vjp("input")
     def _(g: Any, input: Any, out: Any) -> Any:
-        return g * share(input, out)
+        mask = are_it(input, out)
+        # Chosen, not multiplied: an infinite gradient reaches those that tie, and no other.
+        return OPS["where"].public(mask, g / mask.sum(), 0.0)
 
     @op.jvp
     def _(input: Any, input_t: Any, out: Any) -> Any:
-        return (input_t * share(input, out)).sum()
+        mask = are_it(input, out)
+        return (OPS["where"].public(mask, input_t, 0.0) / mask.sum()).sum()
 
 
 @structured("reduce.amax", fresh=True, node_name="MaxBackward1")

@@ -59,7 +59,8 @@ def _slope(input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> 
     n = math.prod(layout.shape[axis] for axis in dims)
     left = max(n - correction, 0.0)
     whole = kept(out, layout, dim, keepdim)
-    inverse = (1.0 / whole).masked_fill(whole == 0, 0.0)
+    # Filled before the division: filled after it, the slope of the slope would be 0 times infinity.
+    inverse = 1.0 / whole.masked_fill(whole == 0, math.inf)
     return (input - input.mean(dims, True)) * inverse * (1.0 / left if left else math.inf)
 
 
@@ -111,7 +112,7 @@ def _direction(input: Any, out: Any, ord: float) -> Any:
     if ord == 1:
         return input.sign()
     if ord == 2:
-        return (input / out).masked_fill(out == 0, 0.0)
+        return input / out.masked_fill(out == 0, math.inf)
     size = input.abs()
     if math.isinf(ord):
         # Where several are the largest, or NaN is, they share.

@@ -81,3 +81,26 @@ def test_of_several_copies_to_one_place_the_last_stays() -> None:
 def test_what_needs_an_axis_says_so(call: Callable[[Any], Any], text: str) -> None:
     with pytest.raises(RuntimeError, match=text):
         call(fd.tensor(1.0))
+
+
+@pytest.mark.parametrize(
+    "spread",
+    [lambda x: x.std(1), lambda x: x.std(1) ** 2, lambda x: x.norm(dim=1) ** 2],
+    ids=["std", "squared std", "squared norm"],
+)
+def test_the_slope_where_nothing_deviates_is_differentiated(
+    spread: Callable[[fd.Tensor], fd.Tensor],
+) -> None:
+    x = fd.zeros(2, 2, requires_grad=True)
+    (slope,) = fd.autograd.grad(spread(x).sum(), x, create_graph=True)
+    (second,) = fd.autograd.grad((slope * slope).sum(), x)
+    assert slope.tolist() == [[0.0, 0.0]] * 2 and second.tolist() == [[0.0, 0.0]] * 2
+
+
+@pytest.mark.parametrize("extreme", [lambda x: x.max(), lambda x: (-x).min()], ids=["max", "min"])
+def test_an_infinite_gradient_of_an_extreme_reaches_no_other_element(
+    extreme: Callable[[fd.Tensor], fd.Tensor],
+) -> None:
+    x = fd.tensor([1.0, 3.0, 3.0], requires_grad=True)
+    (g,) = fd.autograd.grad(extreme(x), x, fd.tensor(INF))
+    assert g.abs().tolist() == [0.0, INF, INF]
