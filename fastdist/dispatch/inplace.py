@@ -17,7 +17,7 @@ from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
 from .fast_inplace import inplace_way, remember_writer
-from .memory import each_place_once, require_writable
+from .memory import each_place_once, may_write, require_writable
 from .node_code import SavedView
 from .op import OPS, common_device, dress
 from .pointwise import PointwiseOp, _operand, refused
@@ -262,6 +262,8 @@ class CopySlices(Node):
         backend.copy_into(inner, part)
         first, *others = self.function.apply(inner, keep)
         room = each_place_once(part, layout_of(part, layout.device))
+        if room.__class__ is np.ndarray:
+            may_write(room)  # a part of an expanded view that repeats nothing
         # Memory that repeats was filled with one number, which leaves nothing.
         nothing = first is None or room is not part
         backend.copy_into(room, np.zeros((), part.dtype) if nothing else first)

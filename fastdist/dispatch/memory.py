@@ -37,11 +37,11 @@ def require_writable(target: Tensor) -> None:
 def _opened(target: Tensor) -> bool:
     """Allow writing into a part that repeats nothing of what expand() forbade to write into."""
     base = None if target.extra is None else target.extra.base
-    return base is not None and base.array.flags.writeable and _may_write(target.array)
+    return base is not None and base.array.flags.writeable and may_write(target.array)
 
 
-def _may_write(array: np.ndarray[Any, Any]) -> bool:
-    """Lift from array what expand() forbade; say whether it may be written to now."""
+def may_write(array: Any) -> bool:
+    """Lift from a NumPy array what expand() forbade; say whether it may be written to now."""
     try:
         array.flags.writeable = True
     except ValueError:
@@ -59,4 +59,4 @@ def each_place_once(array: Any, layout: Layout) -> Any:
     if True not in repeated:
         return array
     part = array[tuple([slice(0, 1) if one else slice(None) for one in repeated])]
-    return array if part.__class__ is np.ndarray and not _may_write(part) else part
+    return array if part.__class__ is np.ndarray and not may_write(part) else part

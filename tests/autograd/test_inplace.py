@@ -203,3 +203,20 @@ def test_second_pass_through_a_changed_view_frees_the_graph() -> None:
     g.sum().backward()
     with pytest.raises(RuntimeError, match=r"^Trying to backward through the graph a second time"):
         g.sum().backward()
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_part_of_an_expanded_view_that_repeats_nothing_is_changed_with_its_gradient(
+    create_graph: bool,
+) -> None:
+    x = fd.arange(4.0).view(2, 2).requires_grad_()
+    v = fd.ones(2, requires_grad=True)
+    base = x * 1
+    wide = base.expand(3, 2, 2)
+    wide[0].mul_(5)
+    wide[2, 1] = v
+    found = grad(
+        (wide * fd.tensor([[1.0, 2.0], [3.0, 4.0]])).sum(), (x, v), None, None, create_graph
+    )
+    assert base.tolist() == [[0.0, 5.0], [1.0, 1.0]]
+    assert [g.tolist() for g in found] == [[[15.0, 30.0], [0.0, 0.0]], [9.0, 12.0]]
