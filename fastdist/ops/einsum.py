@@ -58,9 +58,10 @@ def _letters(part: str, ndim: int, dots: int) -> list[str]:
     if not all(letter.isalpha() for letter in before + after):
         raise ShapeError(f"einsum(): invalid subscript {part!r}; letters and ... are allowed")
     middle = dots if ndim < 0 else ndim - len(before) - len(after)
-    if not has_dots and ndim >= 0 and middle:
+    if ndim >= 0 and (middle < 0 or (middle and not has_dots)):
         raise ShapeError(
-            f"einsum(): the subscript {part!r} has {len(before)} letters, its operand {ndim} axes"
+            f"einsum(): the subscript {part!r} has {len(before + after)} letters, its operand {ndim} "
+            "axes"
         )
     return [*before, *([str(i) for i in range(dots - middle, dots)] if has_dots else []), *after]
 
@@ -145,7 +146,19 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Return the sum of products over dims: last axes of a with first ones of b, or two lists."""
     n, m = len(a.layout.shape), len(b.layout.shape)
     if hasattr(dims, "__index__"):
+        if dims < 0:
+            raise ShapeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(n, m):
+            raise ShapeError(
+                f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}: a is "
+                f"{a.layout.shape} and b is {b.layout.shape}; give {min(n, m)} at most"
+            )
         left, right = list(range(n - dims, n)), list(range(dims))
+    elif len(dims[0]) != len(dims[1]):
+        raise ShapeError(
+            "both dimension lists should have same length: tensordot got "
+            f"{list(dims[0])} and {list(dims[1])}"
+        )
     else:
         left = [normalize_axis("tensordot", d, n) for d in dims[0]]
         right = [normalize_axis("tensordot", d, m) for d in dims[1]]

@@ -241,6 +241,8 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """Return input with the axis dim seen as several."""
     axis = normalize_axis("unflatten", dim, len(input.layout.shape))
     shape = input.layout.shape
+    if not shape:
+        raise ShapeError("unflatten: the tensor has no axis to be seen as several; reshape() it")
     sizes = list(sizes)
     if -1 in sizes:
         known = 1

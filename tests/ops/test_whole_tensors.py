@@ -91,6 +91,15 @@ WRONG: list[tuple[Callable[[fd.Tensor], Any], type[Exception], str]] = [
     (lambda x: fd.tensor([2]) ** -1, RuntimeError, "Integers to negative integer powers are not"),
     (lambda x: x.topk(9), IndexError, "selected index k out of range"),
     (lambda x: x + fd.ones(4), RuntimeError, "The size of tensor a (3) must match the size of"),
+    (lambda x: fd.tensordot(x[0], x, 2), RuntimeError, "tensordot expects dims < ndim_a or ndim_b"),
+    (
+        lambda x: fd.tensordot(x, x, -1),
+        RuntimeError,
+        "tensordot expects dims >= 0, but got dims=-1",
+    ),
+    (lambda x: fd.tensordot(x, x, ([0, 1], [0])), RuntimeError, "both dimension lists should have"),
+    (lambda x: fd.einsum("...i->...", x[0, 0]), RuntimeError, "einsum(): the subscript '...i' has"),
+    (lambda x: x[0, 0].unflatten(0, (1, 1)), RuntimeError, "unflatten: the tensor has no axis"),
     (
         lambda x: x.add(fd.ones(3, 2)),
         RuntimeError,
