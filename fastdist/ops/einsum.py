@@ -60,8 +60,8 @@ def _letters(part: str, ndim: int, dots: int) -> list[str]:
     middle = dots if ndim < 0 else ndim - len(before) - len(after)
     if ndim >= 0 and (middle < 0 or (middle and not has_dots)):
         raise ShapeError(
-            f"einsum(): the subscript {part!r} has {len(before + after)} letters, its operand {ndim} "
-            "axes"
+            f"einsum(): the subscript {part!r} has {len(before + after)} letters, its operand "
+            f"{ndim} axes"
         )
     return [*before, *([str(i) for i in range(dots - middle, dots)] if has_dots else []), *after]
 
