@@ -91,7 +91,24 @@ def _scatter_plan(name: str, input: Tensor, index: Tensor, src: Tensor, dim: int
             f"{name}(): Expected self.dtype to be equal to src.dtype, got "
             f"{input.layout.dtype.name} and {src.layout.dtype.name}"
         )
+    # For scatter a src without axes is one number for all places.
+    if index.layout.numel and (src.layout.shape or (name == "scatter_add" and input.layout.shape)):
+        _require_source(index.layout.shape, src.layout.shape, input.layout.shape, axis)
     return Plan(input.layout.shape, input.layout.dtype, (axis,))
+
+
+def _require_source(index: Shape, src: Shape, shape: Shape, axis: int) -> None:
+    """Raise unless src has an element for each of index."""
+    if len(index or (1,)) != len(src):
+        raise ShapeError(
+            "Index tensor must have the same number of dimensions as src tensor: index is "
+            f"{index} and src is {src}"
+        )
+    if any(n > m for n, m in zip(index, src)):
+        raise ShapeError(
+            f"Expected index {list(index)} to be no larger than self {list(shape)} apart from "
+            f"dimension {axis} and to be no larger size than src {list(src)}"
+        )
 
 
 @scatter_src.plan

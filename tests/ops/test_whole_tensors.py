@@ -91,6 +91,21 @@ WRONG: list[tuple[Callable[[fd.Tensor], Any], type[Exception], str]] = [
     (lambda x: fd.tensor([2]) ** -1, RuntimeError, "Integers to negative integer powers are not"),
     (lambda x: x.topk(9), IndexError, "selected index k out of range"),
     (lambda x: x + fd.ones(4), RuntimeError, "The size of tensor a (3) must match the size of"),
+    (
+        lambda x: x.scatter_add(1, fd.tensor([[0, 1, 2]]), fd.ones(1, 1)),
+        RuntimeError,
+        "Expected index [1, 3] to be no larger than self [2, 3] apart from dimension 1 and to be",
+    ),
+    (
+        lambda x: x.scatter(1, fd.tensor([[0, 1]]), fd.ones(3)),
+        RuntimeError,
+        "Index tensor must have the same number of dimensions as src tensor",
+    ),
+    (
+        lambda x: x[0].scatter_add(0, fd.tensor([0]), fd.tensor(5.0)),
+        RuntimeError,
+        "Index tensor must have the same number of dimensions as src tensor",
+    ),
     (lambda x: fd.tensordot(x[0], x, 2), RuntimeError, "tensordot expects dims < ndim_a or ndim_b"),
     (
         lambda x: fd.tensordot(x, x, -1),
