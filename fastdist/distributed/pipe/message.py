@@ -137,6 +137,11 @@ class Message:
         self.autograd = autograd
         self.is_bare = not (inner_type or metadata or tangents or autograd)
 
+    @property
+    def effective_type(self) -> int:
+        """The type of what is inside the wrapping, if there is one."""
+        return self.inner_type or self.type
+
     def encode(self, lender: Lender | None = None, *, limits: Limits = DEFAULT) -> list[Buffer]:
         """Return the frames to send; large buffers stay outside of them if lender takes them.
 

@@ -104,7 +104,7 @@ class Incoming:
             self._has_ended()
             return
         if self.lane.is_full:
-            is_users = (message.inner_type or message.type) in USER_WORK
+            is_users = message.effective_type in USER_WORK
             if is_users and self.lane.hold(self):
                 return
         request: Envelope | None = None
@@ -129,7 +129,7 @@ class Incoming:
     def _drop(self) -> None:
         """Do what the end of a request that does not run asks for; see outgoing.Note [Parcels]."""
         message = self.message
-        kind = message.inner_type or message.type
+        kind = message.effective_type
         is_remote = kind == MessageType.PYTHON_REMOTE_CALL
         is_of_context = message.autograd is not None
         is_wanted = must_be_read(message.body, message.encoding)
@@ -160,7 +160,7 @@ class Incoming:
     def _read(self, tensors: Sequence[Any]) -> Any:
         """Return the value in the body: of a call, function, args and kwargs."""
         message = self.message
-        is_call = (message.inner_type or message.type) in USER_WORK
+        is_call = message.effective_type in USER_WORK
         read = deserialize_call if is_call else deserialize
         value = read(message.body, message.encoding, tensors)
         self.is_read = True
@@ -329,7 +329,7 @@ class Incoming:
         return {theirs: mine for mine, theirs in forward.items()}
 
     def _is_counted(self) -> bool:
-        return (self.message.inner_type or self.message.type) not in NOT_COUNTED
+        return self.message.effective_type not in NOT_COUNTED
 
     def _has_ended(self, *, was_async: bool = False) -> None:
         if self._is_counted():

@@ -184,7 +184,7 @@ class Server:
         incoming = Incoming(self, caller, message, bytes_of(message, frames))
         if not caller.came(message.message_id, incoming):
             return None
-        effective = message.inner_type or kind
+        effective = message.effective_type
         if effective not in NOT_COUNTED:
             self.counts.request_came()
         return Work(Incoming.run, incoming, effective in USER_WORK)
