@@ -19,8 +19,8 @@
 # `lane_answer.py`), and sends again what never came: no call runs twice, and none is lost but for
 # what is too large to be kept, which fails and says whether it has run.
 #
-# `membership.py` knows who is there, `shutdown_barrier.py` how all leave together, and `rref*.py`
-# keep values that stay where they are.
+# `joining.py` lets a worker in, `membership.py` knows who is there, `shutdown_barrier.py` how all
+# leave together, and `rref*.py` keep values that stay where they are.
 
 from __future__ import annotations
 

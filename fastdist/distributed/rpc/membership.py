@@ -1,4 +1,4 @@
-"""Who is in the group: each member's record, how all learn of all, and how they are looked up."""
+"""Who is in the group: each member's record, and how the members are looked up."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from fastdist.core.device import Device
-from fastdist.core.errors import RpcError, StoreError, StoreLostError, StoreTimeoutError
+from fastdist.core.errors import RpcError, StoreError
 from fastdist.core.version import __version__
 from fastdist.distributed.pipe.host import boot_id, pid_namespace, process_start
 from fastdist.distributed.pipe.limits import DEFAULT, Limits
@@ -23,8 +23,7 @@ from fastdist.distributed.store import PrefixStore, Store
 
 _NAME: Final = re.compile(r"^[A-Za-z0-9\-_:]*$")
 _MAX_NAME: Final = 128
-_GROUP_KIND: Final = "group_kind"
-_TELL_S: Final = 1.0
+TELL_S: Final = 1.0  # how long the store is waited for where it need not answer
 # What no key holds: to expect it of one reads it, and does not wait where a member has just left.
 _ABSENT: Final = b"\0absent"
 
@@ -253,7 +252,7 @@ class Membership:
 
     def _shutdown_store(self) -> PrefixStore:
         store = PrefixStore("shutdown", self._store)
-        store.set_timeout(_TELL_S)
+        store.set_timeout(TELL_S)
         return store
 
     def forget(self, rank: int, incarnation: int) -> None:
@@ -308,48 +307,6 @@ class Membership:
                         self._add(record)
 
 
-def join_static(store: Store, me: Record, timeout_s: float) -> Membership:
-    """Meet all members of a group with a world size.
-
-    Raises  RpcError, at every member, where two disagree; StoreTimeoutError naming who is missing
-    """
-    try:
-        _require_kind(store, "static")
-        who = f"{me.name!r} (rank {me.rank})"
-        encoded = store.join("rpc_members", me.rank, me.encode(), me.world_size, timeout_s, who=who)
-        records = [Record.decode(record) for record in encoded]
-        _require_agreement(records)
-    except (StoreTimeoutError, StoreLostError):
-        raise  # those who did not come, or a store that is gone, can be told nothing
-    except (RpcError, StoreError):
-        _wait_until_all_know(store, me)
-        raise
-    membership = Membership(store, me, records)
-    PrefixStore("names", store).set(str(me.rank), me.name)
-    PrefixStore("addrs", store).set(me.name, json.dumps(me.addresses))
-    return membership
-
-
-def join_dynamic(store: Store, me: Record) -> Membership:
-    """Enter a group without a world size.
-
-    Raises  RpcError if the name or the rank is taken
-    """
-    _require_kind(store, "dynamic")
-    members = read_dynamic_members(store)
-    for other in members:
-        if other.name == me.name or other.rank == me.rank:
-            raise RpcError(
-                f"RPC worker name {me.name} with rank {me.rank} is not unique: the group has "
-                f"{other.name} with rank {other.rank}; give each worker its own name and rank"
-            )
-    PrefixStore("names", store).set(str(me.rank), me.name)
-    PrefixStore("addrs", store).set(me.name, json.dumps(me.addresses))
-    PrefixStore("members", store).set(str(me.rank), me.encode())
-    store.append("ever_joined", f"{me.rank},")
-    return Membership(store, me, [*members, me])
-
-
 def read_dynamic_members(store: Store) -> list[Record]:
     """Return the members of a dynamic group that have not left."""
     if not store.check(["ever_joined"]):
@@ -358,43 +315,3 @@ def read_dynamic_members(store: Store) -> list[Record]:
     members = PrefixStore("members", store)
     found = [members.compare_set(str(rank), _ABSENT, _ABSENT) for rank in sorted(ranks)]
     return [Record.decode(record) for record in found if record != _ABSENT]
-
-
-def _wait_until_all_know(store: Store, me: Record) -> None:
-    """Let all members hear of a mistake before the one that serves the store ends it."""
-    told = PrefixStore("told", store)
-    told.set_timeout(_TELL_S)
-    try:
-        told.set(str(me.rank), "")
-        told.wait([str(rank) for rank in range(me.world_size)])
-    except StoreError as error:
-        _logger.info("not all members may have heard of the mistake: %s", error)
-
-
-def _require_kind(store: Store, kind: str) -> None:
-    found = store.compare_set(_GROUP_KIND, "", kind).decode()
-    if found != kind:
-        raise RpcError(
-            "RPC group mixes statically and dynamically initialized members which is not "
-            f"supported. The group is {found}, this worker would be {kind}: give all of them the "
-            "same world_size, or none of them any"
-        )
-
-
-def _require_agreement(records: list[Record]) -> None:
-    first = records[0]
-    names: dict[str, int] = {}
-    for record in records:
-        if record.name in names:
-            raise RpcError(
-                f"RPC worker name {record.name} is not unique: ranks {names[record.name]} and "
-                f"{record.rank} both have it; give each worker its own name"
-            )
-        names[record.name] = record.rank
-        for what in ("wire_version", "version", "security", "world_size"):
-            mine: Any = getattr(record, what)
-            if mine != getattr(first, what):
-                raise RpcError(
-                    f"the workers disagree on {what}: {first.name!r} has "
-                    f"{getattr(first, what)!r}, {record.name!r} has {mine!r}"
-                )

@@ -20,14 +20,8 @@ from .descriptors import require_descriptors
 from .devices import require_devices_of_maps
 from .durations import seconds
 from .handlers import Reply
-from .membership import (
-    Record,
-    WorkerInfo,
-    join_dynamic,
-    join_static,
-    new_incarnation,
-    require_name,
-)
+from .joining import join_dynamic, join_static
+from .membership import Record, WorkerInfo, new_incarnation, require_name
 from .message_types import MessageType, call_type_of
 from .metrics import CallCounts, NetworkSourceInfo, TimeSeriesMetricsTracker
 from .peer import Peer

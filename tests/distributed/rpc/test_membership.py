@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from fastdist.distributed.rpc import membership
-from fastdist.distributed.rpc.membership import Membership, Record, join_dynamic
+from fastdist.distributed.rpc.joining import join_dynamic
+from fastdist.distributed.rpc.membership import Membership, Record
 from fastdist.distributed.store import HashStore, PrefixStore, Store
 
 

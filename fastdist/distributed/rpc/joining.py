@@ -1,0 +1,98 @@
+"""How a worker enters a group: all meet, and agree on what they must have in common."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any, Final
+
+from fastdist.core.errors import RpcError, StoreError, StoreLostError, StoreTimeoutError
+from fastdist.distributed.store import PrefixStore, Store
+
+from .membership import TELL_S, Membership, Record, read_dynamic_members
+
+_GROUP_KIND: Final = "group_kind"
+
+_logger = logging.getLogger(__name__)
+
+
+def join_static(store: Store, me: Record, timeout_s: float) -> Membership:
+    """Meet all members of a group with a world size.
+
+    Raises  RpcError, at every member, where two disagree; StoreTimeoutError naming who is missing
+    """
+    try:
+        _require_kind(store, "static")
+        who = f"{me.name!r} (rank {me.rank})"
+        encoded = store.join("rpc_members", me.rank, me.encode(), me.world_size, timeout_s, who=who)
+        records = [Record.decode(record) for record in encoded]
+        _require_agreement(records)
+    except (StoreTimeoutError, StoreLostError):
+        raise  # those who did not come, or a store that is gone, can be told nothing
+    except (RpcError, StoreError):
+        _wait_until_all_know(store, me)
+        raise
+    membership = Membership(store, me, records)
+    PrefixStore("names", store).set(str(me.rank), me.name)
+    PrefixStore("addrs", store).set(me.name, json.dumps(me.addresses))
+    return membership
+
+
+def join_dynamic(store: Store, me: Record) -> Membership:
+    """Enter a group without a world size.
+
+    Raises  RpcError if the name or the rank is taken
+    """
+    _require_kind(store, "dynamic")
+    members = read_dynamic_members(store)
+    for other in members:
+        if other.name == me.name or other.rank == me.rank:
+            raise RpcError(
+                f"RPC worker name {me.name} with rank {me.rank} is not unique: the group has "
+                f"{other.name} with rank {other.rank}; give each worker its own name and rank"
+            )
+    PrefixStore("names", store).set(str(me.rank), me.name)
+    PrefixStore("addrs", store).set(me.name, json.dumps(me.addresses))
+    PrefixStore("members", store).set(str(me.rank), me.encode())
+    store.append("ever_joined", f"{me.rank},")
+    return Membership(store, me, [*members, me])
+
+
+def _wait_until_all_know(store: Store, me: Record) -> None:
+    """Let all members hear of a mistake before the one that serves the store ends it."""
+    told = PrefixStore("told", store)
+    told.set_timeout(TELL_S)
+    try:
+        told.set(str(me.rank), "")
+        told.wait([str(rank) for rank in range(me.world_size)])
+    except StoreError as error:
+        _logger.info("not all members may have heard of the mistake: %s", error)
+
+
+def _require_kind(store: Store, kind: str) -> None:
+    found = store.compare_set(_GROUP_KIND, "", kind).decode()
+    if found != kind:
+        raise RpcError(
+            "RPC group mixes statically and dynamically initialized members which is not "
+            f"supported. The group is {found}, this worker would be {kind}: give all of them the "
+            "same world_size, or none of them any"
+        )
+
+
+def _require_agreement(records: list[Record]) -> None:
+    first = records[0]
+    names: dict[str, int] = {}
+    for record in records:
+        if record.name in names:
+            raise RpcError(
+                f"RPC worker name {record.name} is not unique: ranks {names[record.name]} and "
+                f"{record.rank} both have it; give each worker its own name"
+            )
+        names[record.name] = record.rank
+        for what in ("wire_version", "version", "security", "world_size"):
+            mine: Any = getattr(record, what)
+            if mine != getattr(first, what):
+                raise RpcError(
+                    f"the workers disagree on {what}: {first.name!r} has "
+                    f"{getattr(first, what)!r}, {record.name!r} has {mine!r}"
+                )
