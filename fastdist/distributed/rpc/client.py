@@ -13,7 +13,7 @@ from fastdist.core.thread_pool import ThreadPool, hand_on_lead
 from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
 from fastdist.distributed.pipe.message import NO_CALL, PICKLE, Buffer, Message
 
-from .body import must_be_read, reads_plainly
+from .body import reads_plainly
 from .inquiry import read_findings
 from .interceptors import Envelope
 from .lane_answer import receive_answer
@@ -34,7 +34,6 @@ from .outgoing import (
     lost_error,
     open_answer,
     pack_request,
-    read_unwanted,
     undo,
 )
 from .progress import Progress
@@ -196,7 +195,8 @@ class Client:
             return
         call = peer.pipe.take_pending(answer.message_id)
         if call is None:
-            self._drop(answer)  # late: its caller has been told that it took too long
+            # Late: its caller has been told that it took too long. Or it has come before. What it
+            # brings is read in neither case: see rref_forks.py, Note [References that never come].
             return
         assert isinstance(call, Call)
         size = bytes_of(answer, frames)
@@ -206,14 +206,7 @@ class Client:
 
     def late_answer_came(self, peer: Peer, frames: list[Buffer]) -> None:
         """Take note of an answer on a lane that nobody waits on; on the progress thread."""
-        answer = _decoded(frames, peer)
-        if answer is not None:
-            self._drop(answer)
-
-    def _drop(self, answer: Message) -> None:
-        # What users' classes do when they are read is nothing for the progress thread.
-        if must_be_read(answer.body, answer.encoding):
-            self.pool.submit_uncounted(read_unwanted, answer)
+        _decoded(frames, peer)  # memory that was lent for it goes back
 
     def _look_at_findings(self, peer: Peer, answer: Message) -> None:
         serial, never_came, gone = read_findings(answer)

@@ -9,7 +9,7 @@ from fastdist.distributed.pipe.message import NO_CALL, Message
 
 from .inquiry import ask_about, read_findings
 from .message_types import MessageType
-from .outgoing import Call, bytes_of, decode_answer, drop_answer, lost_error
+from .outgoing import Call, bytes_of, decode_answer, lost_error
 
 if TYPE_CHECKING:
     from fastdist.distributed.pipe.pipe import OwnLane
@@ -48,7 +48,6 @@ def receive_answer(call: Call, own: OwnLane, deadline: float | None) -> tuple[Me
         else:
             # Of a call that took too long, whose caller has been told so.
             own.num_late = max(0, own.num_late - 1)
-            drop_answer(answer)
 
 
 def ask(call: Call, own: OwnLane) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,7 @@ from fastdist.core.future import Future
 from fastdist.distributed.pipe.message import Buffer, Message, decode
 
 from . import interceptors
-from .body import deserialize, must_be_read, serialize, serialize_call
+from .body import deserialize, serialize, serialize_call
 from .durations import seconds
 from .handlers import Reply
 from .interceptors import Envelope
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
     from .membership import Record
     from .peer import Peer
-
-_logger = logging.getLogger(__name__)
 
 
 class _Serving(threading.local):
@@ -67,8 +64,9 @@ class _Packing(threading.local):
 # Note [Parcels]
 # To pack an RRef is to promise its owner one more reference, which the receiver keeps by reading
 # it, whatever it then does with it. So a message that is not sent, or comes to nobody, undoes what
-# packing it did; what nobody wants when it comes is read all the same, if it holds references, and
-# a receiver that cannot read it says so.
+# packing it did; a request that nobody wants when it comes is read all the same, if it holds
+# references, and a receiver that cannot read it says so. A caller that wants an answer no more says
+# so as well (rref_forks.py), and does not read it.
 packing = _Packing()
 
 
@@ -305,20 +303,6 @@ _WITH_VALUE = frozenset(
         MessageType.SCRIPT_RREF_FETCH_RET,
     }
 )
-
-
-def drop_answer(answer: Message) -> None:
-    """Read an answer that nobody waits for any more, if it must be: see Note [Parcels]."""
-    if must_be_read(answer.body, answer.encoding):
-        read_unwanted(answer)
-
-
-def read_unwanted(answer: Message) -> None:
-    """Read an answer for the sake of the references in it, and drop it."""
-    try:
-        deserialize(answer.body, answer.encoding, unpack_tensors(answer)[0])
-    except Exception:
-        _logger.info("an answer that came late could not be read", exc_info=True)
 
 
 def lost_error(call: Call, *, may_have_run: bool) -> WorkerLostError:

@@ -182,9 +182,6 @@ class RRefContext:
             self.owned.fail_if_unborn(owned)
             self._accept(parent, fork_id)
             return rref
-        known = self._users.get(fork_id)
-        if known is not None:
-            return known  # the answer that brings it has come twice
         rref = RRef._make(self, self._agent.get_worker_info(owner_id), rref_id, fork_id)
         self._add_pending_user(rref)
         self._require_wanted(rref, fork_id)

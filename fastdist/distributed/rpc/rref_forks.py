@@ -10,8 +10,9 @@
 # have it there, and tells what it holds of what the call brought; the caller takes back the rest.
 # Others may wait for the value that the call should have made: they hear that it will not be.
 #
-# What comes after all when it was taken back: in an answer nobody wants it; a call with a reference
-# that its callee has said not to hold cannot be read, and does not run.
+# What comes after all when it was taken back: an answer that nobody waits for is not read; a call
+# with a reference that its callee has said not to hold cannot be read, and does not run. Nor is an
+# answer read that comes for the second time, for its references may have ended by then.
 
 from __future__ import annotations
 

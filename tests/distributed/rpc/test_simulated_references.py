@@ -28,10 +28,10 @@ class Value:
 class References(Scenario):
     """One seed's calls that bring references, or are answered with some."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, quiet: bool = False) -> None:
         self.kept: dict[str, list[RRef[Any]]] = defaultdict(list)
         self.made: set[int] = set()
-        super().__init__(seed)
+        super().__init__(seed, quiet=quiet)
 
     def run(self) -> None:
         self.world.run_until(self.world.now + BUSY_S + _QUIET_S)
@@ -188,6 +188,32 @@ def try_seeds(seeds: range, scenario: Callable[[int], References] = References) 
 
 def test_whatever_breaks_values_live_as_long_as_their_references() -> None:
     try_seeds(range(300))
+
+
+def test_an_answer_that_comes_twice_brings_its_references_once() -> None:
+    scenario = References(0, quiet=True)
+    scenarios[:] = [scenario]
+    caller, callee = scenario.group.workers[:2]
+    client, pool, read = caller.agent.client, caller.agent.pool, list[tuple[Any, Any]]()
+    came = client.answer_came
+
+    def come_twice(peer: Any, frames: list[Any]) -> None:
+        for _ in range(2):
+            came(peer, [*frames])
+
+    def put_off(function: Any, *arguments: Any) -> bool:
+        read.append((function, arguments))
+        return True
+
+    client.answer_came, pool.submit_uncounted = come_twice, put_off
+    future = caller.agent.call_async(caller.agent.get_worker_info(1), give, (0.0,), {}, 0.0)
+    scenario.world.run_until(scenario.world.now + 1.0)
+    # Threads come to what they are to do in any order.
+    for function, arguments in reversed(read):
+        caller.run(function, arguments)
+    scenario.world.run_until(scenario.world.now + 1.0)
+    (rref,) = future.value()
+    assert [owned.rref_id for owned in callee.agent.rrefs.owned.values()] == [rref._id]
 
 
 # In parts: no test may take longer than pytest's time for one.
