@@ -20,7 +20,6 @@ cross_entropy = _ops["cross_entropy"]
 dropout = _ops["dropout"]
 embedding = _ops["embedding"]
 gelu = _ops["gelu"]
-hardshrink = _ops["hardshrink"]
 huber_loss = _ops["huber_loss"]
 kl_div = _ops["kl_div"]
 l1_loss = _ops["l1_loss"]
@@ -34,8 +33,6 @@ pad = _ops["pad"]
 prelu = _ops["prelu"]
 sigmoid = _ops["sigmoid"]
 smooth_l1_loss = _ops["smooth_l1_loss"]
-softplus = _ops["softplus"]
-softshrink = _ops["softshrink"]
 softsign = _ops["softsign"]
 tanh = _ops["tanh"]
 tanhshrink = _ops["tanhshrink"]
@@ -84,6 +81,21 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere."""
     return _activate("celu", input, inplace, alpha)
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """Return log(1 + exp(beta * input)) / beta, and input itself beyond threshold."""
+    return _ops["softplus"](input, beta=beta, threshold=threshold)
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Return input, but 0 within lambd of 0."""
+    return _ops["hardshrink"](input, lambd=lambd)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Return input drawn lambd nearer to 0."""
+    return _ops["softshrink"](input, lambd=lambd)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:

@@ -1,7 +1,8 @@
 """Activations, element by element.
 
 Partials of activations with a kink select (`where(..., g, T(0))`) instead of multiplying: 0 * inf
-is NaN.
+is NaN. What they do not select is differentiated as well, so it selects before an exp that could
+overflow: the second derivative would be 0 * inf.
 """
 
 from __future__ import annotations
@@ -22,9 +23,7 @@ def sigmoid(input: Tensor) -> Tensor:
 
 @pointwise(
     "where(input < T(0), input, T(0)) - log1p(exp(-abs(input)))",
-    [
-        "z = exp(-abs(input)); q = z / (T(1) + z); g * where(input < T(0), T(1) - q, q)",
-    ],
+    ["sigmoid(-input)"],
     dtype="floating",
     node_name="LogSigmoidBackward0",
 )
@@ -89,7 +88,7 @@ def prelu_kernel(input: Tensor, weight: Tensor) -> Tensor:
 
 @pointwise(
     "where(input <= T(0), expm1(input) * alpha, input)",
-    ["where(input > T(0), g, g * (alpha * exp(input)))"],
+    ["where(input > T(0), g, g * (alpha * exp(where(input > T(0), T(0), input))))"],
     dtype="number",
 )
 def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
@@ -99,7 +98,10 @@ def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
 @pointwise(
     "where(input <= T(0), expm1(input) * T(1.7580993408473766), input * T(1.0507009873554805))",
     [
-        "where(input > T(0), g * T(1.0507009873554805), g * (T(1.7580993408473766) * exp(input)))",
+        (
+            "low = exp(where(input > T(0), T(0), input)); "
+            "where(input > T(0), g * T(1.0507009873554805), g * (T(1.7580993408473766) * low))"
+        ),
     ],
     dtype="number",
 )
@@ -109,7 +111,7 @@ def selu(input: Tensor) -> Tensor:
 
 @pointwise(
     "where(input <= T(0), expm1(input / alpha) * alpha, input)",
-    ["where(input > T(0), g, g * exp(input / alpha))"],
+    ["where(input > T(0), g, g * exp(where(input > T(0), T(0), input) / alpha))"],
     dtype="number",
 )
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
@@ -154,7 +156,10 @@ def silu(input: Tensor) -> Tensor:
     """Return input * sigmoid(input)."""
 
 
-_SOFT = "t = tanh(where(input > T(20), input, log1p(exp(input)))); "
+_SOFT = (
+    "low = where(input > T(20), T(0), input); "
+    "t = tanh(where(input > T(20), input, log1p(exp(low)))); "
+)
 
 
 @pointwise(
@@ -168,7 +173,7 @@ def mish(input: Tensor) -> Tensor:
 
 @pointwise(
     "where(input * beta > threshold, input, log1p(exp(input * beta)) / beta)",
-    ["z = exp(input * beta); where(input * beta > threshold, g, g * z / (z + T(1)))"],
+    ["where(input * beta > threshold, g, g * sigmoid(input * beta))"],
     dtype="number",
 )
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:

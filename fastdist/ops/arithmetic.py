@@ -72,7 +72,11 @@ def fmod(input: Tensor, other: Tensor) -> Tensor:
 @pointwise(
     "pow(input, exponent)",
     [
-        "where(exponent == T(0), T(0), g * (exponent * pow(input, exponent - T(1))))",
+        # To the power of 0, x counts as 1: the gradient's own gradient would be 0 * inf at 0.
+        (
+            "base = where(exponent == T(0), T(1), input); "
+            "where(exponent == T(0), T(0), g * (exponent * pow(base, exponent - T(1))))"
+        ),
         "where(logical_and(input == T(0), exponent >= T(0)), T(0), g * (out * log(input)))",
     ],
 )

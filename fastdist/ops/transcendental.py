@@ -153,7 +153,13 @@ def atanh(input: Tensor) -> Tensor:
 @pointwise(
     "where(input == T(0), T(1), sin(T(pi) * input) / (T(pi) * input))",
     [
-        "p = T(pi) * input; where(input == T(0), T(0), g * ((p * cos(p) - sin(p)) / (p * input)))",
+        # Near 0 by its series: the difference of the two terms would have lost its digits there.
+        (
+            "p = T(pi) * input; near = abs(p) < T(0.3); "
+            "low = where(near, p, T(0)); high = where(near, T(1), p); s = low * low; "
+            "g * (T(pi) * where(near, low * (T(-1 / 3) + s * (T(1 / 30) + s * (T(-1 / 840)"
+            " + s * (T(1 / 45360) - s * T(1 / 3991680))))), (cos(high) - sin(high) / high) / high))"
+        ),
     ],
     dtype="floating",
 )

@@ -104,3 +104,49 @@ def test_an_infinite_gradient_of_an_extreme_reaches_no_other_element(
     x = fd.tensor([1.0, 3.0, 3.0], requires_grad=True)
     (g,) = fd.autograd.grad(extreme(x), x, fd.tensor(INF))
     assert g.abs().tolist() == [0.0, INF, INF]
+
+
+SECOND: dict[str, tuple[Callable[[Any], Any], float, float]] = {
+    "logsigmoid at 0": (fd.nn.functional.logsigmoid, 0.0, -0.25),
+    "softplus far up": (fd.nn.functional.softplus, 100.0, 0.0),
+    "softplus at infinity": (fd.nn.functional.softplus, INF, 0.0),
+    "elu far up": (fd.nn.functional.elu, 100.0, 0.0),
+    "selu far up": (fd.nn.functional.selu, 100.0, 0.0),
+    "celu far up": (fd.nn.functional.celu, 100.0, 0.0),
+    "mish far up": (fd.nn.functional.mish, 100.0, 0.0),
+    "x ** 0 at 0": (lambda x: x**0, 0.0, 0.0),
+    "sinc at 0": (fd.sinc, 0.0, -(math.pi**2) / 3),
+    "sinc near 0": (fd.sinc, 1e-30, -(math.pi**2) / 3),
+    "cross entropy of a weighed logit at 0": (
+        lambda x: fd.nn.functional.binary_cross_entropy_with_logits(
+            x, fd.tensor([1.0]), pos_weight=fd.tensor(3.0)
+        ),
+        0.0,
+        0.75,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_second_derivatives_where_another_branch_overflows_or_has_a_kink(name: str) -> None:
+    call, point, second = SECOND[name]
+    x = fd.tensor([point], requires_grad=True)
+    (slope,) = fd.autograd.grad(call(x).sum(), x, create_graph=True)
+    (found,) = fd.autograd.grad(slope.sum(), x)
+    assert found.item() == pytest.approx(second, rel=1e-6)
+
+
+def test_sinc_keeps_the_digits_of_its_slope_near_0() -> None:
+    x = fd.tensor([1e-3, 1e-30, 0.09, 0.1], requires_grad=True)
+    fd.sinc(x).sum().backward()
+    p = [math.pi * one for one in x.tolist()]
+    exact = [math.pi * (-q / 3 + q**3 / 30 - q**5 / 840 + q**7 / 45360) for q in p]
+    assert x.grad.tolist() == pytest.approx(exact, rel=1e-5)
+
+
+def test_softplus_and_the_shrinks_take_their_numbers_by_place() -> None:
+    functional = fd.nn.functional
+    x = fd.tensor([-2.0, 0.3, 2.0])
+    assert functional.softplus(x, 2.0, 1.0)[2].item() == 2.0
+    assert functional.hardshrink(x, 1.0).tolist() == [-2.0, 0.0, 2.0]
+    assert functional.softshrink(x, 1.0).tolist() == [-1.0, 0.0, 1.0]
