@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ..core.dtypes import DType
+from ..core.errors import ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
@@ -102,7 +103,20 @@ def vector_norm(
 @vector_norm.plan
 def _(input: Tensor, ord: float, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
     given = dtype or require_floating("linalg.vector_norm: Expected a floating point; norms", input)
+    if not input.layout.numel and (ord < 0 or ord == math.inf):
+        _require_elements(input.layout.shape, ord, dim)
     return reducing_plan("norm", input, dim, keepdim, given, (float(ord),), compute=given)
+
+
+def _require_elements(shape: tuple[int, ...], ord: float, dim: Any) -> None:
+    """Raise if something would be the largest, or the smallest, of no elements."""
+    for axis in normalize_axes("norm", dim, shape):
+        if shape[axis] == 0:
+            where = "an empty tensor" if dim in (None, ()) else f"the dimension {axis}"
+            raise ShapeError(
+                f"linalg.vector_norm cannot compute the {ord} norm on {where} because the "
+                f"operation does not have an identity, and of {shape} nothing is there"
+            )
 
 
 def _direction(input: Any, out: Any, ord: float) -> Any:
@@ -123,7 +137,8 @@ def _direction(input: Any, out: Any, ord: float) -> Any:
         part = (input.sign() * size.pow(ord - 1)).masked_fill(input == 0, 0.0)
     else:
         part = input * size.pow(ord - 2)
-    return part * out.pow(1 - ord).masked_fill(out == 0, 0.0)
+    slope = out.masked_fill(out == 0, math.inf).pow(1 - ord) if ord > 1 else out.pow(1 - ord)
+    return part * slope.masked_fill(out == 0, 0.0)
 
 
 def _ones_of(input: Any, out: Any) -> tuple[int, ...]:

@@ -85,8 +85,14 @@ def test_what_needs_an_axis_says_so(call: Callable[[Any], Any], text: str) -> No
 
 @pytest.mark.parametrize(
     "spread",
-    [lambda x: x.std(1), lambda x: x.std(1) ** 2, lambda x: x.norm(dim=1) ** 2],
-    ids=["std", "squared std", "squared norm"],
+    [
+        lambda x: x.std(1),
+        lambda x: x.std(1) ** 2,
+        lambda x: x.norm(dim=1) ** 2,
+        lambda x: x.norm(3, dim=1),
+        lambda x: x.norm(4, dim=1),
+    ],
+    ids=["std", "squared std", "squared norm", "norm 3", "norm 4"],
 )
 def test_the_slope_where_nothing_deviates_is_differentiated(
     spread: Callable[[fd.Tensor], fd.Tensor],

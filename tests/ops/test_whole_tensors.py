@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -105,6 +106,16 @@ WRONG: list[tuple[Callable[[fd.Tensor], Any], type[Exception], str]] = [
         lambda x: x[0].scatter_add(0, fd.tensor([0]), fd.tensor(5.0)),
         RuntimeError,
         "Index tensor must have the same number of dimensions as src tensor",
+    ),
+    (
+        lambda x: x[:0].norm(-math.inf, 0),
+        RuntimeError,
+        "linalg.vector_norm cannot compute the -inf norm on the dimension 0",
+    ),
+    (
+        lambda x: x[:0].norm(math.inf),
+        RuntimeError,
+        "linalg.vector_norm cannot compute the inf norm on an empty tensor",
     ),
     (lambda x: fd.tensordot(x[0], x, 2), RuntimeError, "tensordot expects dims < ndim_a or ndim_b"),
     (
