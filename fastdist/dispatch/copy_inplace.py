@@ -28,7 +28,7 @@ from .inplace import require_may_change, set_history, will_record
 from .memory import each_place_once
 from .op import OPS, PLAIN
 from .promotion import can_cast
-from .tangents import levels_of, set_tangent, tangent_of, value_before
+from .tangents import levels_of, set_tangent, tangent_of, value_before, zeros_like
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
@@ -98,7 +98,7 @@ def _tangents_after(target: Tensor, src: Tensor) -> list[tuple[Tensor, ForwardAD
     for level in levels_of((target, src)):
         tangent = tangent_of(src, level)
         if tangent is None:
-            tangent = OPS["mul"].public(tangent_of(target, level), 0.0)
+            tangent = zeros_like(target)
         elif tangent.layout.shape != target.layout.shape:
             tangent = OPS["expand"].public(tangent, target.layout.shape)
         after.append((tangent, level))

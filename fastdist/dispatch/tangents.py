@@ -139,7 +139,7 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -
         # An in-place op on a view: the base's tangent changes in this part.
         base, steps = root
         old = tangent_of(base, level)
-        whole = _zeros_like(base) if old is None else OPS["clone"].public(old)
+        whole = zeros_like(base) if old is None else OPS["clone"].public(old)
         _view_of(whole, steps).copy_(tangent)
         tensor, tangent = base, whole
     _store(tensor, tangent, level)
@@ -157,8 +157,9 @@ def _walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
     return copy
 
 
-def _zeros_like(tensor: Tensor) -> Tensor:
-    zeros: Tensor = OPS["mul"].public(wrap(tensor.array, tensor.layout), 0.0)
+def zeros_like(tensor: Tensor) -> Tensor:
+    """Return zeros like tensor: what 0 times a tensor with NaN or infinities would not be."""
+    zeros: Tensor = OPS["clone"].public(wrap(tensor.array, tensor.layout))
     return zeros.zero_()
 
 
@@ -219,7 +220,7 @@ def carry_pointwise(
     for level, tangents in given:
         total = _tangent(op, result, values, attributes, tangents, level)
         if total is None and tangents[0] is not None and kept is not None:
-            total = _zeros_like(result)
+            total = zeros_like(result)
         set_tangent(result, total, level)
 
 

@@ -65,7 +65,7 @@ def _require_unseen(name: str, target: Tensor) -> None:
 
 
 def detach_(self: Tensor) -> Tensor:
-    """Take this tensor out of its graph, so that it is a leaf without gradient; return it.
+    """Take this tensor out of its graph, so that it is a leaf without gradient or tangent.
 
     Raises  RuntimeError for a view, which its base would draw in again
     """
@@ -76,5 +76,7 @@ def detach_(self: Tensor) -> Tensor:
         )
     if self.edge is not None and self.edge.is_accumulate:
         freeze(self)
+    if self.extra is not None:
+        self.extra.tangents = None
     self.edge = None
     return self

@@ -24,10 +24,11 @@ def _require_elements(name: str, input: Tensor, dim: Any) -> None:
             raise DimError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
 
 
-def _share(input: Any, out: Any, dims: Any) -> Any:
-    """Return the part of the gradient that each element gets: all that tie share it."""
-    mask = (input == out).to(input.dtype)
-    return mask / mask.sum(dims, True)
+def _shared(of: Any, input: Any, out: Any, dims: Any) -> Any:
+    """Return of where input is out, divided among all that tie; NaN where out is."""
+    mask = input == out
+    # Chosen, not multiplied: what is infinite reaches those that tie, and no other.
+    return OPS["where"].public(mask, of, 0.0) / mask.sum(dims, True)
 
 
 def _extreme(op: StructuredOp) -> None:
@@ -42,13 +43,13 @@ def _extreme(op: StructuredOp) -> None:
     def _(g: Any, input: Any, out: Any, dim: Any, keepdim: bool, input_layout: Layout) -> Any:
         dims = normalize_axes(op.name, dim, input_layout.shape)
         whole = kept(out, input_layout, dim, keepdim)
-        return kept(g, input_layout, dim, keepdim) * _share(input, whole, dims)
+        return _shared(kept(g, input_layout, dim, keepdim), input, whole, dims)
 
     @op.jvp
     def _(input: Any, input_t: Any, out: Any, dim: Any, keepdim: bool) -> Any:
         dims = normalize_axes(op.name, dim, input.layout.shape)
         whole = kept(out, input.layout, dim, keepdim)
-        return (input_t * _share(input, whole, dims)).sum(dims, keepdim)
+        return _shared(input_t, input, whole, dims).sum(dims, keepdim)
 
 
 @structured("reduce.amax", fresh=True)
@@ -118,7 +119,6 @@ def _of_all(op: StructuredOp) -> None:
     @op.vjp("input")
     def _(g: Any, input: Any, out: Any) -> Any:
         mask = are_it(input, out)
-        # Chosen, not multiplied: an infinite gradient reaches those that tie, and no other.
         return OPS["where"].public(mask, g / mask.sum(), 0.0)
 
     @op.jvp

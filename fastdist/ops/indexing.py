@@ -13,6 +13,7 @@ from ..dispatch.op import OPS
 from ..dispatch.output import given_out
 from ..dispatch.rules import normalize_axis
 from ..dispatch.structured import Plan, structured
+from ..dispatch.tangents import zeros_like
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, from_array
 
@@ -129,8 +130,8 @@ def _(g: Any, index: Tensor, src_layout: Layout, dim: int) -> Any:
 
 @scatter_src.jvp
 def _(input: Any, input_t: Any, index: Tensor, src: Any, src_t: Any, dim: int) -> Any:
-    base = input.detach() * 0 if input_t is None else input_t
-    return scatter(base, dim, index, src.detach() * 0 if src_t is None else src_t)
+    base = zeros_like(input) if input_t is None else input_t
+    return scatter(base, dim, index, zeros_like(src) if src_t is None else src_t)
 
 
 def _grown(found: Any, shape: Shape) -> Any:
@@ -174,7 +175,7 @@ def _(g: Any, index: Tensor, src_layout: Layout, dim: int) -> Any:
 
 @scatter_add.jvp
 def _(input: Any, input_t: Any, index: Tensor, src: Any, src_t: Any, dim: int) -> Any:
-    base = input.detach() * 0 if input_t is None else input_t
+    base = zeros_like(input) if input_t is None else input_t
     return base if src_t is None else base.scatter_add(dim, index, src_t)
 
 
@@ -258,7 +259,7 @@ def _(g: Any, index: Tensor, dim: int, alpha: float) -> Any:
 
 @add_slices.jvp
 def _(input: Any, input_t: Any, index: Tensor, source_t: Any, dim: int, alpha: float) -> Any:
-    base = input.detach() * 0 if input_t is None else input_t
+    base = zeros_like(input) if input_t is None else input_t
     return base if source_t is None else add_slices.public(base, index, source_t, dim, alpha)
 
 

@@ -18,7 +18,7 @@ from ..dispatch.op import OPS, PLAIN, common_device
 from ..dispatch.output import given_out
 from ..dispatch.promotion import result_dtype
 from ..dispatch.rules import normalize_axis
-from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
+from ..dispatch.tangents import levels_of, set_tangent, tangent_of, zeros_like
 from ..graph.modes import modes, tls
 from ..graph.node import Edge, Node
 from ..graph.recording import begin_node
@@ -171,7 +171,7 @@ def _carry(result: Tensor, tensors: Sequence[Tensor], axis: int) -> None:
         parts = []
         for tensor in tensors:
             tangent = tangent_of(tensor, level)
-            parts.append(below(tensor, level).detach() * 0 if tangent is None else tangent)
+            parts.append(zeros_like(tensor) if tangent is None else tangent)
         set_tangent(result, cat(parts, axis), level)
 
 

@@ -19,7 +19,7 @@ from ..dispatch.inplace import require_may_change, will_record
 from ..dispatch.op import PLAIN
 from ..dispatch.rules import DimError
 from ..dispatch.structured import Plan, structured
-from ..dispatch.tangents import levels_of
+from ..dispatch.tangents import levels_of, zeros_like
 from ..graph.modes import modes
 from ..tensor.layout import Layout, Shape
 from ..tensor.storage import storage_of
@@ -132,9 +132,9 @@ def _(g: Any, places: Places) -> Any:
 
 @put_places.jvp
 def _(input: Any, input_t: Any, src: Any, src_t: Any, places: Places, accumulate: bool) -> Any:
-    base = input.detach() * 0 if input_t is None else input_t
+    base = zeros_like(input) if input_t is None else input_t
     return put_places.general(
-        (base, src.detach() * 0 if src_t is None else src_t), (places, accumulate)
+        (base, zeros_like(src) if src_t is None else src_t), (places, accumulate)
     )
 
 
