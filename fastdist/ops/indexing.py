@@ -31,7 +31,8 @@ def require_index(name: str, index: Tensor) -> None:
 
 
 def _require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
-    if len(index.layout.shape) != max(len(shape), 1) and len(index.layout.shape) != len(shape):
+    # What has no axes is seen as a vector of one element.
+    if max(len(index.layout.shape), 1) != max(len(shape), 1):
         raise ShapeError(
             f"Index tensor must have the same number of dimensions as input tensor: {name} got "
             f"{index.layout.shape} for {shape}"
@@ -93,19 +94,19 @@ def _scatter_plan(name: str, input: Tensor, index: Tensor, src: Tensor, dim: int
             f"{input.layout.dtype.name} and {src.layout.dtype.name}"
         )
     # For scatter a src without axes is one number for all places.
-    if index.layout.numel and (src.layout.shape or (name == "scatter_add" and input.layout.shape)):
+    if index.layout.numel and (src.layout.shape or name == "scatter_add"):
         _require_source(index.layout.shape, src.layout.shape, input.layout.shape, axis)
     return Plan(input.layout.shape, input.layout.dtype, (axis,))
 
 
 def _require_source(index: Shape, src: Shape, shape: Shape, axis: int) -> None:
     """Raise unless src has an element for each of index."""
-    if len(index or (1,)) != len(src):
+    if len(index) != len(src) and ((shape and index) or max(len(src), 1) != max(len(index), 1)):
         raise ShapeError(
             "Index tensor must have the same number of dimensions as src tensor: index is "
             f"{index} and src is {src}"
         )
-    if any(n > m for n, m in zip(index, src)):
+    if any(n > m for n, m in zip(index or (1,), src or (1,))):
         raise ShapeError(
             f"Expected index {list(index)} to be no larger than self {list(shape)} apart from "
             f"dimension {axis} and to be no larger size than src {list(src)}"
@@ -138,8 +139,10 @@ def _grown(found: Any, shape: Shape) -> Any:
     """Return found in the corner of zeros of shape: src may be larger than index."""
     if found.layout.shape == shape or not shape:
         return found.sum() if not shape and found.layout.shape else found
-    corner = tuple(slice(0, n) for n in found.layout.shape)
-    return OPS["place"].general((found,), (shape, corner))
+    corner = tuple(slice(0, n) for n in found.layout.shape or (1,))
+    return OPS["place"].general(
+        (found if found.layout.shape else found.reshape(1),), (shape, corner)
+    )
 
 
 @composite(inplace=True)
@@ -196,6 +199,10 @@ def _(input: Tensor, index: Tensor, dim: int) -> Plan:
     shape = input.layout.shape
     axis = normalize_axis("index_select", dim, len(shape))
     count = index.layout.shape[0]
+    if not shape and count != 1:
+        raise ShapeError(
+            f"index_select(): Index to scalar can have only 1 value, got {count} value(s)"
+        )
     return Plan(
         (*shape[:axis], count, *shape[axis + 1 :]) if shape else (), input.layout.dtype, (axis,)
     )

@@ -37,12 +37,15 @@ def _grid(index: Array, axis: int) -> tuple[Array, ...]:
     )
 
 
+def _with_axes(*arrays: Array) -> list[Array]:
+    """Return arrays, those without axes seen as vectors of one element."""
+    return [array if array.ndim else array.reshape(1) for array in arrays]
+
+
 @silent
 def gather(x: Array, index: Array, out: Array, axis: int) -> None:
     """Write x's element at index along axis into out; index may be shorter than x elsewhere."""
-    if x.ndim == 0:
-        np.copyto(out, x)
-        return
+    x, index, out = _with_axes(x, index, out)
     _require_inside(index, x.shape[axis], axis, 0)
     np.copyto(out, x[_grid(index, axis)])
 
@@ -51,9 +54,7 @@ def gather(x: Array, index: Array, out: Array, axis: int) -> None:
 def scatter(x: Array, index: Array, src: Array, out: Array, axis: int) -> None:
     """Write x into out, and src at index along axis over it; src has index's axes or none."""
     np.copyto(out, x)
-    if x.ndim == 0:
-        np.copyto(out, src)
-        return
+    x, index, out = _with_axes(x, index, out)
     _require_inside(index, x.shape[axis], axis, 0)
     if src.ndim:
         src = src[tuple(slice(n) for n in index.shape)]
@@ -64,9 +65,7 @@ def scatter(x: Array, index: Array, src: Array, out: Array, axis: int) -> None:
 def scatter_add(x: Array, index: Array, src: Array, out: Array, axis: int) -> None:
     """Write x into out, and add src at index along axis."""
     np.copyto(out, x)
-    if x.ndim == 0:
-        np.add(out, src, out=out)
-        return
+    x, index, src, out = _with_axes(x, index, src, out)
     _require_inside(index, x.shape[axis], axis, 0)
     np.add.at(out, _grid(index, axis), src[tuple(slice(n) for n in index.shape)])
 
@@ -75,18 +74,14 @@ def scatter_add(x: Array, index: Array, src: Array, out: Array, axis: int) -> No
 def scatter_zeros(x: Array, index: Array, out: Array, axis: int) -> None:
     """Write zeros into out, and add x at index along axis."""
     out.fill(0)
-    if x.ndim == 0:
-        np.copyto(out, x)
-        return
+    x, index, out = _with_axes(x, index, out)
     np.add.at(out, _grid(index, axis), x)
 
 
 @silent
 def select(x: Array, index: Array, out: Array, axis: int) -> None:
     """Write the slices of x at index along axis into out."""
-    if x.ndim == 0:
-        np.copyto(out, x)
-        return
+    x, index, out = _with_axes(x, index, out)
     _require_inside(index, x.shape[axis], axis, 0)
     np.take(x, index, axis, out=out, mode="clip")
 
@@ -95,9 +90,7 @@ def select(x: Array, index: Array, out: Array, axis: int) -> None:
 def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: float) -> None:
     """Write x into out, and add the slices of src, times alpha, at index along axis."""
     np.copyto(out, x)
-    if x.ndim == 0:
-        np.add(out, np.multiply(src, alpha), out=out, casting="unsafe")
-        return
+    x, index, src, out = _with_axes(x, index, src, out)
     _require_inside(index, x.shape[axis], axis, 0)
     if alpha != 1:
         src = np.multiply(src, alpha).astype(x.dtype, copy=False)

@@ -227,3 +227,45 @@ def test_old_words_for_reductions_of_classes() -> None:
         with pytest.warns(UserWarning, match="please use reduction='sum' instead"):
             found = loss(logits, classes, size_average=False)
         assert found.item() == loss(logits, classes, reduction="sum").item()
+
+
+def _scalar_cases() -> dict[str, tuple[Callable[[Any], Any], Any, Any, Any]]:
+    two, at = fd.tensor([0, 0]), fd.tensor(2)
+    return {
+        "gather of a scalar": (lambda x: x.gather(0, two), 3.0, [3, 3], 3),
+        "gather of nothing": (lambda x: x.gather(0, two[:0]), 3.0, [], 0),
+        "gather at a scalar": (lambda x: x.gather(0, at), [3.0, 4.0, 5.0], 5, [0, 0, 1]),
+        "scatter_add to a scalar": (
+            lambda x: x.scatter_add(0, two, fd.ones(3)), 3.0, 5, 1,
+        ),
+        "scatter_add of a scalar": (
+            lambda x: fd.zeros(3).scatter_add(0, at, x), 3.0, [0, 0, 3], 3,
+        ),
+        "scatter_add at a scalar": (
+            lambda x: fd.zeros(3).scatter_add(0, at, x), [3.0, 4.0], [0, 0, 3], [3, 0],
+        ),
+        "scatter to a scalar": (lambda x: fd.zeros(()).scatter(0, two, x), [3.0, 4.0], 4, [1, 1]),
+        "scatter of a scalar": (lambda x: fd.zeros(3).scatter(0, at, x), 3.0, [0, 0, 3], 3),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _scalar_cases())
+def test_places_see_what_has_no_axes_as_a_vector_of_one(name: str) -> None:
+    call, given, value, gradient = _scalar_cases()[name]
+    x = fd.tensor(given, requires_grad=True)
+    found = call(x)
+    assert found.tolist() == value
+    (found * (fd.arange(found.numel()).view(found.shape) + 1)).sum().backward()
+    assert x.grad.tolist() == gradient
+
+
+@pytest.mark.parametrize("call", [fd.gather, lambda x, dim, i: x.scatter(dim, i, 1.0)])
+def test_a_scalar_has_no_second_place(call: Callable[..., Any]) -> None:
+    with pytest.raises(IndexError, match="index 3 is out of bounds for dimension 0 with size 1"):
+        call(fd.tensor(1.0), 0, fd.tensor(3))
+
+
+@pytest.mark.parametrize("places", [[0, 0], []])
+def test_index_select_of_a_scalar_takes_one_place(places: list[int]) -> None:
+    with pytest.raises(RuntimeError, match="Index to scalar can have only 1 value"):
+        fd.tensor(1.0).index_select(0, fd.tensor(places, dtype=fd.int64))
