@@ -94,13 +94,17 @@ def _write(target: Tensor, src: Tensor, room: Any) -> None:
 
 
 def _tangents_after(target: Tensor, src: Tensor) -> list[tuple[Tensor, ForwardADLevel]]:
-    after = []
+    after: list[tuple[Tensor, ForwardADLevel]] = []
+    if not target.layout.dtype.is_floating_point:
+        return after
     for level in levels_of((target, src)):
         tangent = tangent_of(src, level)
         if tangent is None:
             tangent = zeros_like(target)
         elif tangent.layout.shape != target.layout.shape:
             tangent = OPS["expand"].public(tangent, target.layout.shape)
+        if tangent.layout.dtype is not target.layout.dtype:
+            tangent = OPS["cast"].public(tangent, target.layout.dtype)
         after.append((tangent, level))
     return after
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core import scalar
+from ..core.dtypes import DType, bool_
 from ..core.scalar import Body, Call, Literal, Name
 from ..tensor.tensor import Tensor
 from .constants import NUMBERS, constant
@@ -104,6 +105,8 @@ def _call(primitive: str, *args: Any) -> Any:
     """Call the op of a primitive; of numbers alone, such as an op's own, give what they make."""
     if any(isinstance(arg, Tensor) for arg in args):
         op = OPS[primitive]
+        if getattr(op, "dtype", None) == "number":
+            args = _without_bool(args)
         if len(op.tensors) == 2 and args[0].__class__ in NUMBERS:
             # As a tensor, since the short way of an op begins with one.
             args = (constant(args[0], args[1]), args[1])
@@ -113,3 +116,20 @@ def _call(primitive: str, *args: Any) -> Any:
     names = [f"x{i}" for i in range(len(args))]
     body = scalar.parse(f"{primitive}({', '.join(names)})", names)
     return kernel_for(body).small(*[np.asarray(arg, np.float64) for arg in args]).item()
+
+
+def _without_bool(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return args with bool tensors in the dtype of a floating one.
+
+    A loss takes a target of bool, the difference in its derivative does not.
+    """
+    dtypes = [arg.layout.dtype for arg in args if isinstance(arg, Tensor)]
+    floating = next((dtype for dtype in dtypes if dtype.is_floating_point), None)
+    if bool_ not in dtypes or floating is None:
+        return args
+    return tuple([_cast_bool(arg, floating) for arg in args])
+
+
+def _cast_bool(arg: Any, dtype: DType) -> Any:
+    is_bool = isinstance(arg, Tensor) and arg.layout.dtype is bool_
+    return OPS["cast"].public(arg, dtype) if is_bool else arg

@@ -84,3 +84,25 @@ def test_detach_in_place_leaves_the_tangent_behind() -> None:
         x = fwad.make_dual(fd.ones(2), fd.ones(2)) * 3
         assert fwad.unpack_dual(x.detach_()).tangent is None
         assert fwad.unpack_dual(x * 2).tangent is None
+
+
+def test_a_tangent_is_copied_in_the_dtype_it_is_copied_to() -> None:
+    with fwad.dual_level():
+        x = fwad.make_dual(fd.ones(2), fd.tensor([2.0, 3.0]))
+        half = fd.zeros(2, dtype=fd.float16).copy_(x)
+        tangent = fwad.unpack_dual(half).tangent
+        assert (tangent.dtype, tangent.tolist()) == (fd.float16, [2.0, 3.0])
+        assert fwad.unpack_dual(fd.zeros(2, dtype=fd.int64).copy_(x)).tangent is None
+
+
+@pytest.mark.parametrize("loss", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
+def test_a_target_of_bool_is_no_hindrance_to_derivatives(loss: str) -> None:
+    function = getattr(fd.nn.functional, loss)
+    target = fd.tensor([True, False])
+    x = fd.tensor([0.5, 0.25], requires_grad=True)
+    expected = fd.autograd.grad(function(x, target.float(), reduction="sum"), x)[0].tolist()
+    (slope,) = fd.autograd.grad(function(x, target, reduction="sum"), x, create_graph=True)
+    with fwad.dual_level():
+        dual = fwad.make_dual(x.detach(), fd.tensor([1.0, 0.0]))
+        tangent = fwad.unpack_dual(function(dual, target, reduction="sum")).tangent
+        assert (slope.tolist(), tangent.item()) == (expected, expected[0])
