@@ -226,10 +226,15 @@ class Membership:
             return [self._by_id[rank] for rank in sorted(self._by_id)]
 
     def leave(self) -> None:
-        """Take this worker out of a dynamic group."""
+        """Take this worker out of a dynamic group; a store that does not answer is not waited for.
+
+        Raises  StoreError
+        """
         if not self.is_static:
-            PrefixStore("members", self._store).delete_key(str(self.me.rank))
-            PrefixStore("names", self._store).delete_key(str(self.me.rank))
+            for prefix in ("members", "names"):
+                store = PrefixStore(prefix, self._store)
+                store.set_timeout(TELL_S)
+                store.delete_key(str(self.me.rank))
 
     def tell_shutdown(self) -> None:
         """Note in the store that this worker has come to its shutdown; waits for a second at most.

@@ -225,6 +225,8 @@ class ShutdownBarrier:
 
     def _answer_full_rounds(self) -> None:
         with self._lock:
+            if not self._waiting:
+                return
             reports = self._living_reports()
             reached = min((report.round_number for report in reports.values()), default=0)
             answers = [answer for number, answer in self._waiting if number <= reached]

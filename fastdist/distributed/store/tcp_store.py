@@ -86,6 +86,8 @@ class TCPStore(Store):
         self._lent = 0
         self._watches: set[_ServedWatch] = set()
         self._is_closed = False
+        # Whether the store has been there: who finds it gone need not wait for it to come.
+        self._was_reached = False
         self.port = port
         try:
             if is_master:
@@ -261,6 +263,7 @@ class TCPStore(Store):
             connection = Connection(self._endpoint, self._client_security(), self._bell)
             try:
                 connection.establish(deadline)
+                self._was_reached = True
                 return connection
             except AuthenticationError:
                 connection.close()
@@ -282,6 +285,8 @@ class TCPStore(Store):
             secret = read_published_secret(self._address, self.port)
             if secret is not None:
                 return secret
+            if self._was_reached:
+                raise StoreLostError(f"{self!r} has ended: its owner has taken its secret back")
             if not self._pause(deadline):
                 raise StoreTimeoutError(
                     f"no store at {self.host}:{self.port} in time: its owner left no secret for "

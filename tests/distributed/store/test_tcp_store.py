@@ -15,12 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fastdist.core.errors import AuthenticationError, StoreError, StoreTimeoutError
-from fastdist.distributed.sockets import (
-    JobSecret,
-    open_socket_names,
-    runtime_directory,
-)
+from fastdist.core.errors import AuthenticationError, StoreError, StoreLostError, StoreTimeoutError
+from fastdist.distributed.sockets import JobSecret, open_socket_names, runtime_directory
 from fastdist.distributed.sockets import security as security_module
 from fastdist.distributed.sockets.published_secret import publish_secret
 from fastdist.distributed.store import TCPStore, connection, host_store, tcp_store, waiting_line
@@ -337,6 +333,17 @@ def test_a_frozen_host_fails_who_waits_within_four_seconds(
                 waiting.result(10)
         assert time.monotonic() - frozen - stood.seconds < 4
     os.unlink(os.path.join(runtime_directory(), f"store-127.0.0.1-{port}.secret"))
+
+
+def test_who_was_there_before_does_not_wait_for_a_store_that_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host, port = host_store()
+    with TCPStore("127.0.0.1", port, timeout=30) as client:
+        monkeypatch.setattr(client, "_pause", lambda _: pytest.fail("it waits"))
+        host.close()
+        with pytest.raises(StoreLostError, match="its owner has taken its secret back"):
+            client.get("key")
 
 
 def test_a_host_that_exits_normally_leaves_no_secret_behind(host: subprocess.Popen[str]) -> None:
