@@ -226,13 +226,11 @@ class Pipe:
             self._closed.close()
         return len(lost)
 
-    def close(self, farewell: list[Buffer] | None = None, linger_s: float = 0.0) -> None:
-        """Close the shared lane, after a last message on it; break_off came before."""
+    def close(self, linger_s: float = 0.0) -> None:
+        """Close the shared lane; break_off came before."""
         with self._shared_lock:
             shared, self._shared = self._shared, None
         if shared is not None:
-            if farewell is not None:
-                shared.send(farewell)
             shared.close(linger_s)
 
     def _end(

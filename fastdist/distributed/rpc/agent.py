@@ -156,6 +156,10 @@ class RpcAgent(ABC):
         """Give up what others must hear of, between the two joins of a graceful shutdown."""
 
     @abstractmethod
+    def part(self) -> None:
+        """Say goodbye, and let the others read what they were answered; after the last join."""
+
+    @abstractmethod
     def shutdown(self) -> None:
         """End all threads and close all sockets of this agent. A second time does nothing."""
 

@@ -103,6 +103,7 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
             deadline = began + (timeout or constants.SHUTDOWN_TIMEOUT_S)
             agent.prepare_to_leave(deadline)
             agent.join(max(1.0, deadline - time.monotonic()))
+            agent.part()
     finally:
         _end(agent)
 

@@ -84,6 +84,8 @@ class MessageType(IntEnum):
     # not come is taken back.
     RREF_GIVE_UP_REQ = OURS + 0x16 | REQUEST
     RREF_GIVE_UP_RESP = OURS + 0x17 | RESPONSE
+    # A notice to who has said BYE: nobody waits any more for what it has sent.
+    FAREWELL = OURS + 0x18
 
     def is_request(self) -> bool:
         """Return whether an answer is expected."""

@@ -50,6 +50,7 @@ _LEAST_S = 0.001
 # Lanes have connections of their own: the answer that came by one of them just before the peer left
 # may be read a moment after the end of another.
 _SETTLE_S = 0.25
+_LOOK_WHETHER_READ_S = 0.005
 _MOST_AT_ONCE = 256
 
 _EVENT_OF = {
@@ -145,9 +146,13 @@ class Peer:
         self._shared = self.pipe.shared()
         self._progress.post(self._open)
 
+    def say_goodbye(self) -> None:
+        """Tell the peer that this worker leaves and has answered everything."""
+        self._progress.post(self._notify, MessageType.BYE)
+
     def said_goodbye(self) -> None:
-        """Take note that the peer has shut down."""
-        self._progress.post(self._step, Event.LEFT)
+        """Take note that the peer leaves: it closes its connections when we have read them."""
+        self._progress.post(self._left)
 
     def was_replaced(self) -> None:
         """Take note that another life of the peer has come: this one has ended."""
@@ -183,10 +188,25 @@ class Peer:
         """End all waits with error, tell the peer, and close everything; on the progress thread."""
         self.pipe.break_off(error)
         self._unwatch()
-        farewell = Message(
-            MessageType.BYE, source=self._me.rank, incarnation=self._me.incarnation
-        ).encode()
-        self.pipe.close(farewell if not self.is_self else None, linger_s)
+        if not self.is_self:
+            self._notify(MessageType.BYE)
+        self.pipe.close(linger_s)
+
+    def _notify(self, kind: MessageType) -> None:
+        me = self._me
+        self.pipe.notify(Message(kind, source=me.rank, incarnation=me.incarnation).encode())
+
+    def _left(self) -> None:
+        self._step(Event.LEFT)
+        self._part(time.monotonic() + _SETTLE_S)
+
+    def _part(self, until: float) -> None:
+        """Let who leaves close its connections once nobody waits for what came by them."""
+        now = time.monotonic()
+        if self.pipe.is_waited_for() and now < until:
+            self._progress.call_at(now + _LOOK_WHETHER_READ_S, lambda: self._part(until))
+        else:
+            self._notify(MessageType.FAREWELL)
 
     def _connect(self, closed: Doorbell, number: int) -> Lane:
         address = self.record.addresses[self.transport]

@@ -31,7 +31,7 @@ _TOLD_WITHIN_S = 1.0
 class Peers:
     """A Peer for each worker that this one speaks with, itself among them.
 
-    Thread  any, after `attend`; `admit` and `has_left` are called by the pool's leader
+    Thread  any, after `attend`; `admit`, `has_left` and `has_parted` are for the pool's leader
     """
 
     def __init__(self, members: Membership, context: Context) -> None:
@@ -44,6 +44,9 @@ class Peers:
         self.by_id: dict[int, Peer] = {}
         self.is_open = False
         self._lost_callbacks: list[Callable[[WorkerInfo], None]] = []
+        # Who has answered our goodbye, by incarnation; notified of each, and of each peer's end.
+        self._parting = threading.Condition()
+        self._parted: set[int] = set()
 
     def attend(self, client: Client, pool: ThreadPool, server: Server, arenas: ArenaOffers) -> None:
         """Say who deals with what peers send, and with their end."""
@@ -54,6 +57,29 @@ class Peers:
         with self._lock:
             was_open, self.is_open = self.is_open, False
             return was_open
+
+    def part(self, timeout_s: float) -> None:
+        """Tell all peers that this worker leaves, and wait until they have read what it sent.
+
+        Note    who closes a connection earlier loses answers: libzmq throws away what came just
+                before the end of one that a peer made, unless a thread was there to take it
+        """
+        peers = [peer for peer in list(self.by_id.values()) if not peer.is_self]
+        for peer in peers:
+            peer.say_goodbye()
+        with self._parting:
+            self._parting.wait_for(
+                lambda: all(
+                    peer.is_dead or peer.record.incarnation in self._parted for peer in peers
+                ),
+                timeout_s,
+            )
+
+    def has_parted(self, rank: int, incarnation: int) -> None:
+        """Take note of a peer that has read all that this worker, which leaves, has sent."""
+        with self._parting:
+            self._parted.add(incarnation)
+            self._parting.notify_all()
 
     def add_lost_callback(self, callback: Callable[[WorkerInfo], None]) -> None:
         """Call callback(worker), on a pool thread, for each worker that is lost or leaves."""
@@ -173,6 +199,8 @@ class Peers:
             self.peer(rank)
 
     def _was_lost(self, peer: Peer) -> None:
+        with self._parting:
+            self._parting.notify_all()
         self._server.forget(peer.record)
         self._members.forget(peer.info.id, peer.record.incarnation)
         self._pool.submit_uncounted(self._arenas.peer_lost, peer)

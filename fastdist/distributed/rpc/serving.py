@@ -54,7 +54,7 @@ class Server:
     """The source of the pool's work: reads the listener, runs requests, answers them.
 
     `admit(rank, incarnation, meant_for)` returns the record of a caller that may come in, and
-    raises otherwise; `left(rank)` is told of a goodbye.
+    raises otherwise; `left(rank, incarnation)` is told of a goodbye, `parted` of the answer to one.
 
     Thread  take from the pool's leader; run on pool threads
     """
@@ -66,6 +66,7 @@ class Server:
         counts: CallCounts,
         admit: Callable[[int, int, str], Record],
         left: Callable[[int, int], None],
+        parted: Callable[[int, int], None],
     ) -> None:
         self.me = me
         self.counts = counts
@@ -73,6 +74,7 @@ class Server:
         self._listener = listener
         self._admit = admit
         self._left = left
+        self._parted = parted
         self._callers = Callers(me.limits.connections, me.limits.outstanding_bytes)
         self.num_rubbish = 0
         # The rest of a batch that came in, and answers that are to leave as one: see Note
@@ -214,6 +216,8 @@ class Server:
             self._listener.reply(caller.route, Message(MessageType.PONG).encode())
         elif message.type == MessageType.BYE:
             self._left(caller.rank, message.incarnation)
+        elif message.type == MessageType.FAREWELL:
+            self._parted(caller.rank, message.incarnation)
         elif message.type == MessageType.CANCEL:
             request = caller.running(message.message_id)
             if request is not None:

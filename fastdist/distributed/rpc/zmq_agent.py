@@ -97,7 +97,9 @@ class ZmqAgent(RpcAgent):
             raise
         peers = Peers(self.members, self._context)
         self.peers, self._peers = peers, peers.by_id
-        server = Server(self._listener, self.me, self.counts, peers.admit, peers.has_left)
+        server = Server(
+            self._listener, self.me, self.counts, peers.admit, peers.has_left, peers.has_parted
+        )
         self._server = server
         self.pool = ThreadPool("fastdist-rpc-pool", options.num_worker_threads, server)
         self.client = self.client_class(
@@ -289,6 +291,10 @@ class ZmqAgent(RpcAgent):
         self.rrefs.delete_all(deadline)
         if self.members.is_static:
             self.store.close()
+
+    def part(self) -> None:
+        """Let the others read what this worker has answered, before it closes its connections."""
+        self.peers.part(_LINGER_S)
 
     def shutdown(self) -> None:
         """End all threads and close all sockets of this agent. A second time does nothing."""

@@ -12,7 +12,10 @@ import pytest
 from fastdist.core.errors import WorkerLostError
 from fastdist.distributed.pipe.credit import Credit
 from fastdist.distributed.pipe.lane import READABLE
+from fastdist.distributed.pipe.message import peek
+from fastdist.distributed.rpc import peer as peer_module
 from fastdist.distributed.rpc.membership import Record
+from fastdist.distributed.rpc.message_types import MessageType
 from fastdist.distributed.rpc.peer import Peer
 from fastdist.distributed.rpc.peer_state import Event
 
@@ -42,6 +45,11 @@ class ProgressByHand:
         while self.alarms:
             heapq.heappop(self.alarms)[2]()
 
+    def run_present_alarms(self) -> None:
+        alarms, self.alarms = self.alarms, []
+        for _, _, function in sorted(alarms):
+            function()
+
     def watch(self, fd: int, reader: Callable[[], None]) -> None:
         self.readers[fd] = reader
 
@@ -56,8 +64,10 @@ class SilentLane:
 
     def __init__(self) -> None:
         self.came: list[Any] = []
+        self.sent: list[Any] = []
 
     def try_send(self, frames: Any) -> bool:
+        self.sent.append(frames)
         return True
 
     def try_receive(self) -> Any:
@@ -105,6 +115,30 @@ def test_the_answer_on_a_lane_of_its_own_is_waited_for_when_lane_0_of_who_left_e
     met.progress.run_alarms()
     assert "has left the group" in str(met.peer.pipe.error) and met.told == [met.peer]
     assert not own.lane.is_open
+
+
+def kinds_sent(peer: Any) -> list[int]:
+    return [peek(frames)[0] for frames in peer._shared.lane.sent]
+
+
+def test_who_leaves_is_told_when_nobody_waits_any_more_for_what_it_sent(met: Any) -> None:
+    own = met.peer.pipe.check_out()
+    met.peer.said_goodbye()
+    met.progress.run_present_alarms()
+    assert MessageType.FAREWELL not in kinds_sent(met.peer)
+    met.peer.pipe.check_in(own)
+    met.progress.run_present_alarms()
+    assert kinds_sent(met.peer).count(MessageType.FAREWELL) == 1
+
+
+def test_who_leaves_is_not_held_up_for_long_by_calls_that_it_will_not_answer(
+    met: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_module, "_SETTLE_S", 0.0)
+    own = met.peer.pipe.check_out()
+    met.peer.said_goodbye()
+    assert MessageType.FAREWELL in kinds_sent(met.peer)
+    met.peer.pipe.check_in(own)
 
 
 def test_nobody_is_waited_for_when_nobody_waits_for_who_left(met: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +13,11 @@ import pytest
 
 from fastdist.core.errors import FastdistError, RpcError
 from fastdist.distributed.rpc.membership import Membership, Record
+from fastdist.distributed.rpc.message_types import MessageType
 from fastdist.distributed.rpc.peer_state import Event
 from fastdist.distributed.rpc.peers import Peers
 from fastdist.distributed.store import HashStore
-from tests.distributed.rpc.test_peer import ProgressByHand, SilentLane
+from tests.distributed.rpc.test_peer import ProgressByHand, SilentLane, kinds_sent
 
 ME, OTHER = (Record(f"w{rank}", rank, 2, 100, {"uv": "somewhere"}, {}, "none") for rank in range(2))
 
@@ -142,3 +144,23 @@ def test_the_end_of_who_had_a_rank_is_told_before_anything_of_who_has_it_now(
     assert told == [EARLIER.info] * 2 and before_told.is_set()
     for peer in (before, now):
         peer.close(RpcError("the test is over"))
+
+
+def test_who_leaves_waits_until_its_peers_have_read_what_it_sent_or_have_gone() -> None:
+    peers = peers_that_know(ME, OTHER)
+    peer = peers.peer(OTHER.rank)
+    with ThreadPoolExecutor(1) as pool:
+        parting = pool.submit(peers.part, 30)
+        peers.has_parted(OTHER.rank, OTHER.incarnation - 1)  # an earlier life's
+        with pytest.raises(TimeoutError):
+            parting.result(0.05)
+        peers.has_parted(OTHER.rank, OTHER.incarnation)
+        parting.result(10)
+        assert kinds_sent(peer).count(MessageType.BYE) == 1
+    peers = peers_that_know(ME, OTHER)
+    lost = peers.peer(OTHER.rank)
+    with ThreadPoolExecutor(1) as pool:
+        parting = pool.submit(peers.part, 30)
+        lost._step(Event.PROCESS_ENDED)
+        parting.result(10)
+    peer.close(RpcError("the test is over"))

@@ -55,8 +55,11 @@ class FakeListener:
     def close(self, linger_s: float = 0.0) -> None: ...
 
 
+def ignore(rank: int, incarnation: int) -> None: ...
+
+
 def serve(listener: FakeListener, admit: object = lambda *_: CALLER) -> Server:
-    return Server(listener, ME, CallCounts(), admit, lambda *_: None)  # type: ignore[arg-type]
+    return Server(listener, ME, CallCounts(), admit, ignore, ignore)  # type: ignore[arg-type]
 
 
 def hello(route: bytes, rank: int | None, source: int = 1) -> Received:
