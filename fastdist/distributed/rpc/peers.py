@@ -75,7 +75,7 @@ class Peers:
                 timeout_s,
             )
 
-    def has_parted(self, rank: int, incarnation: int) -> None:
+    def has_parted(self, incarnation: int) -> None:
         """Take note of a peer that has read all that this worker, which leaves, has sent."""
         with self._parting:
             self._parted.add(incarnation)

@@ -54,7 +54,8 @@ class Server:
     """The source of the pool's work: reads the listener, runs requests, answers them.
 
     `admit(rank, incarnation, meant_for)` returns the record of a caller that may come in, and
-    raises otherwise; `left(rank, incarnation)` is told of a goodbye, `parted` of the answer to one.
+    raises otherwise; `left(rank, incarnation)` is told of a goodbye, `parted(incarnation)` of
+    the answer to one.
 
     Thread  take from the pool's leader; run on pool threads
     """
@@ -66,7 +67,7 @@ class Server:
         counts: CallCounts,
         admit: Callable[[int, int, str], Record],
         left: Callable[[int, int], None],
-        parted: Callable[[int, int], None],
+        parted: Callable[[int], None],
     ) -> None:
         self.me = me
         self.counts = counts
@@ -217,7 +218,7 @@ class Server:
         elif message.type == MessageType.BYE:
             self._left(caller.rank, message.incarnation)
         elif message.type == MessageType.FAREWELL:
-            self._parted(caller.rank, message.incarnation)
+            self._parted(caller.record.incarnation)
         elif message.type == MessageType.CANCEL:
             request = caller.running(message.message_id)
             if request is not None:

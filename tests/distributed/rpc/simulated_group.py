@@ -273,7 +273,8 @@ building: list[Worker] = []
 groups: list[Group] = []
 
 
-def _here() -> Worker:
+def here() -> Worker:
+    """Return the worker whose turn it is."""
     worker = groups[-1].world.current
     assert isinstance(worker, Worker)
     return worker
@@ -284,7 +285,7 @@ def _register_handler(kind: int, handler: Handler) -> None:
 
 
 def _handler_of(kind: int) -> Handler | None:
-    return _here().handlers.get(kind)
+    return here().handlers.get(kind)
 
 
 def _join(store: HashStore, me: Record, timeout_s: float) -> Membership:
@@ -310,7 +311,7 @@ def simulated_machine() -> Iterator[None]:
         patch.setattr(rref_context, "register_handler", _register_handler)
         patch.setattr(incoming, "handler_of", _handler_of)
         for module in (rref, rref_pickle):
-            patch.setattr(module, "get_current_agent", lambda: _here().agent)
+            patch.setattr(module, "get_current_agent", lambda: here().agent)
         # The agent alone: distributed autograd, if a test before this one loaded it, has no part.
         patch.setattr(interceptors, "_installed", ())
         patch.setattr(peers, "lost_hooks", [])

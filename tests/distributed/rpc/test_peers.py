@@ -151,10 +151,10 @@ def test_who_leaves_waits_until_its_peers_have_read_what_it_sent_or_have_gone() 
     peer = peers.peer(OTHER.rank)
     with ThreadPoolExecutor(1) as pool:
         parting = pool.submit(peers.part, 30)
-        peers.has_parted(OTHER.rank, OTHER.incarnation - 1)  # an earlier life's
+        peers.has_parted(OTHER.incarnation - 1)  # an earlier life's
         with pytest.raises(TimeoutError):
             parting.result(0.05)
-        peers.has_parted(OTHER.rank, OTHER.incarnation)
+        peers.has_parted(OTHER.incarnation)
         parting.result(10)
         assert kinds_sent(peer).count(MessageType.BYE) == 1
     peers = peers_that_know(ME, OTHER)

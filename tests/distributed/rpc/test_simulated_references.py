@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from fastdist.core.future import Future
 from fastdist.distributed.rpc.functions import async_execution
 from fastdist.distributed.rpc.rref import RRef
-from tests.distributed.rpc.simulated_group import Worker, simulated_machine
+from tests.distributed.rpc.simulated_group import Worker, here, simulated_machine
 from tests.distributed.rpc.simulated_world import Crashed
 from tests.distributed.rpc.test_simulation import BUSY_S, HORIZON_S, Scenario
 
@@ -128,12 +128,6 @@ class References(Scenario):
 scenarios: list[References] = []
 
 
-def here() -> Worker:
-    worker = scenarios[-1].world.current
-    assert isinstance(worker, Worker)
-    return worker
-
-
 def new() -> RRef[Any]:
     rref = RRef(Value())
     scenarios[-1].made.add(rref._id)
@@ -176,9 +170,9 @@ def machine() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def try_seeds(seeds: range, scenario: Callable[[int], References] = References) -> None:
+def try_seeds(seeds: range) -> None:
     for seed in seeds:
-        scenarios[:] = [scenario(seed)]
+        scenarios[:] = [References(seed)]
         scenarios[-1].run()
         try:
             scenarios[-1].check()
