@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 
 import pytest
 
+from fastdist.core.device import Device
+from fastdist.core.errors import RpcError
 from fastdist.distributed.rpc import membership
 from fastdist.distributed.rpc.joining import join_dynamic
-from fastdist.distributed.rpc.membership import Membership, Record
+from fastdist.distributed.rpc.membership import Membership, Record, WorkerInfo
 from fastdist.distributed.store import HashStore, PrefixStore, Store
 
 
@@ -55,6 +58,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]],
     return let
 
 
+@pytest.mark.seed("T26")
 def test_the_name_of_one_that_left_does_not_lead_to_who_took_its_rank(
     store: Store, members: Membership
 ) -> None:
@@ -64,6 +68,7 @@ def test_the_name_of_one_that_left_does_not_lead_to_who_took_its_rank(
     assert members.find("a") is None and members.find(1) is members.find("b")
 
 
+@pytest.mark.seed("T26")
 def test_a_name_that_went_to_another_rank_stays_with_it(store: Store, members: Membership) -> None:
     come(store, member("b", 1, 102))
     come(store, member("a", 2, 103))
@@ -72,6 +77,7 @@ def test_a_name_that_went_to_another_rank_stays_with_it(store: Store, members: M
     assert [members.info_of(name).id for name in ("a", "b")] == [2, 1]
 
 
+@pytest.mark.seed("T24")
 def test_one_that_leaves_while_the_store_is_read_does_not_come_back(
     store: Store, members: Membership, meanwhile: Callable[[Callable[[], None]], None]
 ) -> None:
@@ -83,6 +89,7 @@ def test_one_that_leaves_while_the_store_is_read_does_not_come_back(
     assert members.find("a stranger") is None and members.known(1) is None
 
 
+@pytest.mark.seed("T24")
 def test_what_was_read_early_does_not_replace_what_was_read_later(
     store: Store, members: Membership, meanwhile: Callable[[Callable[[], None]], None]
 ) -> None:
@@ -98,3 +105,96 @@ def test_what_was_read_early_does_not_replace_what_was_read_later(
     other.join(10)
     record = members.known(1)
     assert record is not None and record.incarnation == 102
+
+
+def with_maps(name: str, rank: int, incarnation: int, address: str) -> Record:
+    maps = {"w0": {"sim:0": f"sim:{rank}"}}
+    return Record(name, rank, 0, incarnation, {"uv": address}, maps, "none")
+
+
+def told_of(members: Membership, name: str, rank: int) -> list[object]:
+    """Return what can be looked up of a member, each by another of the maps."""
+    record = members.find(name)
+    return [
+        members.info_of(name),
+        members.info_of(rank),
+        members.known(rank) is record,
+        members.url_of(name),
+        record and record.device_map_to("w0"),
+    ]
+
+
+@pytest.mark.seed("T26")
+def test_who_joins_is_found_by_name_and_id_with_its_address_and_device_map(
+    store: Store, members: Membership
+) -> None:
+    come(store, with_maps("b", 2, 102, "here"))
+    info = WorkerInfo("b", 2)
+    maps = {Device.parse("sim:0"): Device.parse("sim:2")}
+    assert told_of(members, "b", 2) == [info, info, True, {"uv": "here"}, maps]
+
+
+@pytest.mark.seed("T26")
+def test_who_joins_under_a_rank_that_is_free_again_brings_all_of_its_own(
+    store: Store, members: Membership
+) -> None:
+    come(store, with_maps("a", 1, 102, "elsewhere"))
+    members.latest(1, 102)
+    info = WorkerInfo("a", 1)
+    maps = {Device.parse("sim:0"): Device.parse("sim:1")}
+    assert told_of(members, "a", 1) == [info, info, True, {"uv": "elsewhere"}, maps]
+
+
+@pytest.mark.seed("T26")
+def test_who_leaves_is_found_under_neither_name_nor_id_nor_address(
+    store: Store, members: Membership
+) -> None:
+    PrefixStore("members", store).delete_key("1")
+    members.forget(1, 101)
+    for look_up in (
+        lambda: members.info_of("a"),
+        lambda: members.info_of(1),
+        lambda: members.url_of("a"),
+        lambda: members.get(WorkerInfo("a", 1)),
+    ):
+        with pytest.raises(RpcError, match="could not find destination"):
+            look_up()
+    assert (members.find("a"), members.find(1), members.known(1)) == (None, None, None)
+
+
+@pytest.mark.seed("T24")
+def test_look_ups_agree_while_members_come_and_go(store: Store, members: Membership) -> None:
+    """Race one that comes and goes with those who look it up, with a switch at every chance."""
+    wrong: list[BaseException | str] = []
+    done = threading.Event()
+
+    def look() -> None:
+        try:
+            while not done.is_set():
+                ranks = [record.rank for record in members.all()]
+                if ranks != sorted(set(ranks)) or 0 not in ranks:
+                    wrong.append(f"all() told {ranks}")
+                for record in (members.find("b"), members.find(2)):
+                    if record is not None and (record.name, record.rank) != ("b", 2):
+                        wrong.append(f"b of rank 2 led to {record}")
+        except BaseException as error:  # for the test's own thread, which raises it
+            wrong.append(error)
+
+    threads = [threading.Thread(target=look) for _ in range(3)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for life in range(1000, 1200):
+            come(store, member("b", 2, life))
+            members.find("b")
+            PrefixStore("members", store).delete_key("2")
+            members.forget(2, life)
+    finally:
+        sys.setswitchinterval(interval)
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert wrong == []
+    assert [record.name for record in members.all()] == ["w0", "a"]
