@@ -19,8 +19,12 @@ _JOBS = ("distributed/autograd/", "distributed/rpc/", "distributed/test_", "exam
 
 def num_processes(config: pytest.Config) -> int:
     """Return how many processes share the work: two for all tests, this one alone for a few."""
-    is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    return 2 if is_whole and (os.cpu_count() or 1) > 1 else 0
+    return 2 if names_no_tests(config) and (os.cpu_count() or 1) > 1 else 0
+
+
+def names_no_tests(config: pytest.Config) -> bool:
+    """Return whether the command line leaves it to us which files are run: then all are."""
+    return config.args_source is pytest.Config.ArgsSource.TESTPATHS
 
 
 class TwoLanes(LoadScopeScheduling):

@@ -1,14 +1,17 @@
-"""The claim that unknown rows are refused and that the table tells the truth."""
+"""The claim: unknown rows are refused, the table tells the truth, and no row loses its tests."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from tests.seed_report import SeedReport, ids_of, in_ranges
-from tests.seed_rows import FAMILIES, ROWS
+from tests.seed_report import SeedReport, complaints, ids_of, in_ranges
+from tests.seed_rows import FAMILIES, OWED, ROWS
 
 
 def report_of(*outcomes: tuple[str, str, str]) -> SeedReport:
@@ -54,3 +57,75 @@ def test_neighbours_are_joined() -> None:
 def test_every_row_belongs_to_a_family_that_is_told() -> None:
     assert {row[0] for row in ROWS} == set(FAMILIES)
     assert len(ROWS) == 148
+
+
+def test_what_is_owed_may_only_shrink() -> None:
+    assert set(OWED) <= {"U14", "U15", "U16", "U17", "T25"}
+
+
+def test_a_row_without_a_test_is_named() -> None:
+    tested = set(ROWS) - set(OWED) - {"C1", "T26"}
+    assert [text.partition(":")[0] for text in complaints(tested)] == ["C1 T26"]
+
+
+def test_a_row_that_is_owed_and_tested_is_named() -> None:
+    tested = set(ROWS) - set(OWED) | {"T25"}
+    assert [text.partition(":")[0] for text in complaints(tested)] == ["T25"]
+
+
+# A tree of tests of its own, with two rows; `C1` is held by its one test.
+CONFTEST = """
+from tests import seed_report
+seed_report.ROWS, seed_report.OWED = {"C1": "one", "C2": "two"}, dict.fromkeys(OWED_HERE, "why")
+
+def pytest_configure(config):
+    config.pluginmanager.register(seed_report.SeedReport())
+"""
+TESTS = """
+import pytest
+
+@pytest.mark.seed("C1")
+def test_one(): pass
+
+def test_other(): pass
+"""
+CONFIG = "[pytest]\ntestpaths = here\nmarkers = seed(*ids): rows\n"
+
+
+def run_tree(
+    folder: Path, owed: tuple[str, ...], *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    (folder / "here").mkdir()
+    (folder / "pytest.ini").write_text(CONFIG)
+    (folder / "conftest.py").write_text(CONFTEST.replace("OWED_HERE", repr(owed)))
+    (folder / "here" / "test_tree.py").write_text(TESTS)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    root = Path(__file__).resolve().parents[1]
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={"PYTHONPATH": str(root), "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_a_whole_run_fails_for_a_row_without_a_test(tmp_path: Path, processes: str) -> None:
+    done = run_tree(tmp_path, (), "-n", processes)
+    assert (done.returncode, "FAILED seed rows: C2: no test" in done.stdout) == (1, True), done
+
+
+def test_a_whole_run_passes_where_each_row_is_tested_or_owed(tmp_path: Path) -> None:
+    done = run_tree(tmp_path, ("C2",))
+    assert (done.returncode, "FAILED" in done.stdout) == (0, False), done
+
+
+@pytest.mark.parametrize("choice", [["-k", "one"], ["here/test_tree.py"], ["-m", "seed"]])
+def test_a_run_of_some_tests_does_not_ask_for_the_others_rows(
+    tmp_path: Path, choice: list[str]
+) -> None:
+    done = run_tree(tmp_path, (), *choice)
+    assert (done.returncode, "FAILED" in done.stdout) == (0, False), done
