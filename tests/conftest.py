@@ -21,6 +21,7 @@ from tests.lanes import TwoLanes, num_processes
 from tests.leak_fixture import nothing_left_behind
 from tests.seed_report import SeedReport
 from tests.short_folders import make_short_folder
+from tests.surroundings import set_aside_what_is_not_the_tests
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Set before anything of fastdist is imported, and inherited by the processes that tests start:
-# kernels are compiled once, in this checkout's own cache, so that a fresh clone is a cold one.
-os.environ.setdefault("FASTDIST_CACHE_DIR", str(ROOT / ".kernel-cache"))
+# Before anything of fastdist is imported, and inherited by the processes that tests start.
+# Kernels are compiled once, in this checkout's own cache, so that a fresh clone is a cold one.
+set_aside_what_is_not_the_tests(os.environ)
+os.environ["FASTDIST_CACHE_DIR"] = str(ROOT / ".kernel-cache")
 
 deselected_because: Counter[str] = Counter()
 private_directory = pytest.StashKey[str]()

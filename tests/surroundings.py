@@ -1,0 +1,34 @@
+"""The environment of the tests: of what the user's own holds, what names the machine alone."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+
+# Anything else may change what a test sees: a job's rank, a secret, a count of threads, an option
+# of Python. What a test needs it sets itself.
+_KEPT = {
+    *("CI", "HOME", "LANG", "LOGNAME", "NETRC", "NO_COLOR", "PATH", "PY_COLORS", "PYTHONPATH"),
+    *("SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"),
+    *("ALL_PROXY", "CURL_CA_BUNDLE", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"),
+    *("REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+    *("CC", "CFLAGS", "CPPFLAGS", "CXX", "CXXFLAGS", "LDFLAGS"),
+    *("APPDATA", "COMSPEC", "LOCALAPPDATA", "PATHEXT", "SYSTEMDRIVE", "SYSTEMROOT", "USERPROFILE"),
+}
+_KEPT_FAMILIES = (
+    "COV",
+    "CUDA_",
+    "DYLD_",
+    "LD_",
+    "NVIDIA_",
+    "PIP_",
+    "PYTEST_",
+    "UV_",
+    "XDG_RUNTIME",
+)
+
+
+def set_aside_what_is_not_the_tests(environment: MutableMapping[str, str]) -> None:
+    """Take out of `environment` all that may change what a test sees."""
+    for name in list(environment):
+        if name.upper() not in _KEPT and not name.upper().startswith(_KEPT_FAMILIES):
+            del environment[name]
