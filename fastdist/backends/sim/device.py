@@ -143,14 +143,14 @@ class SimArray:
         return int(self._memory.__array_interface__["data"][0])
 
     def reshape(self, shape: Sequence[int], /) -> SimArray:
-        try:
-            return self._view(np.reshape(self._memory, shape, copy=False))
-        except ValueError:
-            if prod(shape) >= 0 and prod(shape) != self.size:
-                raise
+        memory = np.reshape(self._memory, shape)
+        if memory.size == 0 or np.may_share_memory(memory, self._memory):
+            return self._view(memory)
+        # No view has that shape. What NumPy copied is what the memory held before the work that is
+        # queued: the device copies when its turn comes.
         fresh = self.device.empty(self.shape, self.dtype)
         self.device.current_stream().launch("copy", np.copyto, fresh._memory, self._memory)
-        return fresh._view(np.reshape(fresh._memory, shape, copy=False))
+        return fresh._view(np.reshape(fresh._memory, shape))
 
     def transpose(self, axes: Sequence[int], /) -> SimArray:
         return self._view(self._memory.transpose(axes))
