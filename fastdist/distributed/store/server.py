@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 import zmq
 
@@ -24,6 +24,7 @@ from fastdist.distributed.sockets import (
     wait_until_free,
 )
 
+from .mistakes import Mistakes
 from .state import Answer, Request, Status, StoreState
 from .wire import Reply, pack_reply, unpack_question
 
@@ -39,11 +40,16 @@ class StoreServer:
     """A ROUTER on tcp and inproc, its thread, and the dictionary that only this thread touches.
 
     Requests of strangers never get here when tcp is secured; rubbish that does is answered with a
-    refusal, and a client that is gone is forgotten.
+    refusal, as is whatever else a single request raises, and a client that is gone is forgotten.
     """
 
-    def __init__(self, host: str, port: int, security: Security) -> None:
+    def __init__(
+        self, host: str, port: int, security: Security, groups: Mapping[bytes, int] | None = None
+    ) -> None:
         self._state = StoreState()
+        for name, world_size in (groups or {}).items():
+            self._state.expect(name, world_size)
+        self._mistakes = Mistakes()
         self._bell = Doorbell()
         self._failure: BaseException | None = None
         # The connections that have spoken.
@@ -100,17 +106,20 @@ class StoreServer:
     def _serve_one(self) -> None:
         first = self._router.recv(copy=False)
         route, frames = first.bytes, self._router.recv_multipart()
-        self._count(route, first)
-        now = time.monotonic()
+        owner = (route, 0)
         try:
+            self._count(route, first)
             question = unpack_question(frames)
+            owner, now = (route, question.request_id), time.monotonic()
+            deadline = now + question.timeout_s
+            request = Request(question.op, question.arguments, owner, deadline)
+            answers = self._state.submit(request, now)
         except MessageError as error:
-            self._send([Answer((route, 0), Status.REFUSED, [str(error).encode()])])
-            return
-        owner = (route, question.request_id)
-        deadline = now + question.timeout_s
-        request = Request(question.op, question.arguments, owner, deadline)
-        self._send(self._state.submit(request, now))
+            answers = [Answer(owner, Status.REFUSED, [str(error).encode()])]
+        except Exception as error:
+            told = self._mistakes.note("to read a request", error)
+            answers = [Answer(owner, Status.REFUSED, [told.encode(errors="backslashreplace")])]
+        self._send(answers)
 
     def _count(self, route: bytes, first: zmq.Frame) -> None:
         """Tell those who count connections whose this one is; forget those that have ended."""

@@ -11,6 +11,8 @@ from typing import ClassVar, NamedTuple
 
 from fastdist.core.errors import StoreError
 
+from .mistakes import Mistakes
+
 # What cannot travel in one frame of the house is refused before it is kept, whoever sent it.
 MAX_KEY_BYTES = 64 * 1024
 MAX_VALUE_BYTES = 32 * 1024 * 1024
@@ -45,6 +47,17 @@ class Status(IntEnum):
     ENDED = 4  # the host closes the store; frames: the ranks for which a join still waited
 
 
+# How many arguments each op has; those that are missing here take any number.
+_NUM_ARGUMENTS = {
+    Op.ADD: 2,
+    Op.COMPARE_SET: 3,
+    Op.DELETE: 1,
+    Op.NUM_KEYS: 0,
+    Op.APPEND: 2,
+    Op.JOIN: 4,
+    Op.WATCH: 1,
+    Op.ENDED: 2,
+}
 # Ops that change the dictionary, and so what a replicated store must write down.
 MUTATIONS = frozenset({Op.SET, Op.ADD, Op.COMPARE_SET, Op.DELETE, Op.APPEND, Op.JOIN})
 
@@ -104,13 +117,15 @@ class StoreState:
         self._watches: dict[Hashable, bytes] = {}
         self._deadlines: list[tuple[float, int, Request]] = []
         self._numbers = itertools.count()
+        self._mistakes = Mistakes()
+
+    def expect(self, name: bytes, world_size: int) -> None:
+        """Hold all who will join a group to the world size of the one who hosts it."""
+        self._groups[name] = _Group(world_size)
 
     def submit(self, request: Request, now: float) -> list[Answer]:
-        """Do what is asked, or park the request until it can be done."""
-        try:
-            return self._handlers[request.op](self, request, now)
-        except (StoreError, ValueError) as error:
-            return self._refuse(request, str(error))
+        """Do what is asked, or park the request until it can be done; what it raises answers it."""
+        return self._attempt(self._handlers[request.op], request, now)
 
     def expire(self, now: float) -> list[Answer]:
         """Answer the requests whose time is over with what they still miss."""
@@ -118,8 +133,7 @@ class StoreState:
         while self._deadlines and self._deadlines[0][0] <= now:
             request = heapq.heappop(self._deadlines)[2]
             if not request.is_answered:
-                answers += self._answer(request, Status.TIMED_OUT, self._missing(request))
-                self._unpark(request)
+                answers += self._attempt(StoreState._time_out, request, now)
         return answers
 
     def farewell(self) -> list[Answer]:
@@ -141,6 +155,24 @@ class StoreState:
     def watchers(self) -> list[Hashable]:
         """Return who watches."""
         return list(self._watches)
+
+    def _attempt(self, step: _Step, request: Request, now: float) -> list[Answer]:
+        try:
+            _require_arguments(request)
+            return step(self, request, now)
+        except StoreError as error:
+            return self._refuse(request, str(error))
+        except Exception as error:
+            # A mistake of ours, found by one request: it is that one's misfortune, and nobody
+            # else's, for all of the job meets here.
+            self._unpark(request)
+            told = self._mistakes.note(request.op.name.lower(), error)
+            return self._refuse(request, told)
+
+    def _time_out(self, request: Request, now: float) -> list[Answer]:
+        answers = self._answer(request, Status.TIMED_OUT, self._missing(request))
+        self._unpark(request)
+        return answers
 
     def _set(self, request: Request, now: float) -> list[Answer]:
         keys, values = request.arguments[::2], request.arguments[1::2]
@@ -206,7 +238,7 @@ class StoreState:
 
     def _join(self, request: Request, now: float) -> list[Answer]:
         name, rank_text, world_text, value = request.arguments
-        rank, world_size = int(rank_text), int(world_text)
+        rank, world_size = _number(rank_text), _number(world_text)
         if not 1 <= world_size <= MAX_MEMBERS or not -1 <= rank < world_size:
             raise StoreError(
                 f"join {show(name)}: rank {rank} of {world_size} does not exist; a group has 1 to "
@@ -214,8 +246,9 @@ class StoreState:
             )
         require_fits(name, value)
         group = self._groups.setdefault(name, _Group(world_size))
-        if rank == -1 and not group.is_complete():
-            rank = next(rank for rank in range(world_size) if rank not in group.values)
+        if rank == -1:
+            # Who asks for any place has none yet: its mistake is its own, and no end of the group.
+            rank = self._free_place(name, group, world_size)
         if not group.error:
             group.error = _disagreement(name, group, rank, world_size, value)
         if not group.error:
@@ -232,8 +265,22 @@ class StoreState:
         values = [group.values[rank] for rank in range(world_size)]
         return [a for one in told for a in self._answer(one, Status.OK, values)]
 
+    def _free_place(self, name: bytes, group: _Group, world_size: int) -> int:
+        """Return the lowest rank that nobody has.
+
+        Raises  StoreError where the world sizes differ, or all have come; told to who waits, too
+        """
+        why = _other_size(name, group, "a member", world_size)
+        if not why and not group.is_complete():
+            return group.missing()[0]
+        why = why or f"join {show(name)}: all {world_size} places are taken"
+        self._mistakes.warn_once("no place", f"{why}; one that came was refused")
+        raise StoreError(why)
+
     def _take_end(self, request: Request, now: float) -> list[Answer]:
-        rank, world_size = map(int, request.arguments)
+        rank, world_size = map(_number, request.arguments)
+        if not 0 <= rank < world_size <= MAX_MEMBERS:
+            raise StoreError(f"ended: rank {rank} of {world_size} does not exist")
         self._ended.add((rank, world_size))
         answers = self._answer(request, Status.OK, [])
         for name, group in self._groups.items():
@@ -262,7 +309,7 @@ class StoreState:
         return [answer for one in told for answer in self._refuse(one, group.error)]
 
     def _refuse(self, request: Request, why: str) -> list[Answer]:
-        return self._answer(request, Status.REFUSED, [why.encode()])
+        return self._answer(request, Status.REFUSED, [why.encode(errors="backslashreplace")])
 
     def _watch(self, request: Request, now: float) -> list[Answer]:
         (prefix,) = request.arguments
@@ -273,7 +320,7 @@ class StoreState:
                 answers.append(Answer(request.owner, Status.CHANGED, [key, b"1", value]))
         return answers
 
-    _handlers: ClassVar[dict[Op, Callable[[StoreState, Request, float], list[Answer]]]] = {
+    _handlers: ClassVar[dict[Op, _Step]] = {
         Op.SET: _set,
         Op.GET: _get,
         Op.WAIT: _get,
@@ -296,7 +343,9 @@ class StoreState:
 
     def _unpark(self, request: Request) -> None:
         if request.op is Op.JOIN:
-            self._groups[request.arguments[0]].parked.remove(request)
+            group = self._groups.get(b"".join(request.arguments[:1]))
+            if group is not None:
+                group.parked = [other for other in group.parked if other is not request]
             return
         for key in request.arguments:
             waiting = [other for other in self._parked.pop(key, ()) if other is not request]
@@ -325,7 +374,7 @@ class StoreState:
             for request in self._parked.get(key, [])[:]:
                 if all(other in self._values for other in request.arguments):
                     self._unpark(request)
-                    answers += self._get(request, now)
+                    answers += self.submit(request, now)
         return answers
 
     def _missing(self, request: Request) -> list[bytes]:
@@ -342,23 +391,46 @@ class StoreState:
         return [] if request.owner is None else [Answer(request.owner, status, frames)]
 
 
+# What is done for one request.
+_Step = Callable[[StoreState, Request, float], list[Answer]]
+
+
 def _disagreement(name: bytes, group: _Group, rank: int, world_size: int, value: bytes) -> str:
     """Return why rank cannot join group, or nothing if it can."""
-    if group.world_size != world_size:
-        others = ", ".join(str(other) for other in sorted(group.values))
-        who = f"ranks {others} say" if len(group.values) > 1 else f"rank {others} says"
-        return (
-            f"join {show(name)}: rank {rank} says the world has {world_size} members, "
-            f"but {who} {group.world_size}; start all with the same world size"
-        )
-    if rank == -1:
-        return f"join {show(name)}: all {world_size} places are taken"
+    why = _other_size(name, group, f"rank {rank}", world_size)
+    if why:
+        return why
     if group.values.get(rank, value) != value:
         return (
             f"join {show(name)}: rank {rank} of {world_size} came twice; give each process its own "
             "rank, and an address or file to the store that no earlier run has used"
         )
     return ""
+
+
+def _other_size(name: bytes, group: _Group, who: str, world_size: int) -> str:
+    if group.world_size == world_size:
+        return ""
+    ranks = ", ".join(str(other) for other in sorted(group.values))
+    others = (f"ranks {ranks} say", f"rank {ranks} says", "its host says")
+    told = others[0 if len(group.values) > 1 else 1 if group.values else 2]
+    return (
+        f"join {show(name)}: {who} says the world has {world_size} members, "
+        f"but {told} {group.world_size}; start all with the same world size"
+    )
+
+
+def _require_arguments(request: Request) -> None:
+    given, expected = len(request.arguments), _NUM_ARGUMENTS.get(request.op)
+    if expected is not None and given != expected:
+        raise StoreError(f"{request.op.name.lower()}: {given} arguments, expected {expected}")
+
+
+def _number(text: bytes) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise StoreError(f"{text[:40]!r} is no number") from None
 
 
 def require_fits(key: bytes, value: bytes) -> None:

@@ -91,7 +91,7 @@ class TCPStore(Store):
         self.port = port
         try:
             if is_master:
-                self._host_store(port)
+                self._host_store(port, world_size)
             self._endpoint = (
                 self._server.local_endpoint
                 if self._server is not None
@@ -161,11 +161,13 @@ class TCPStore(Store):
     def __repr__(self) -> str:
         return f"TCPStore({self.host!r}, {self.port})"
 
-    def _host_store(self, port: int) -> None:
+    def _host_store(self, port: int, world_size: int | None) -> None:
         if self._source is SecretSource.PUBLISHED:
             self._secret = JobSecret.generate()
         security = server_security(self._secret, self._folder)
-        self._server = StoreServer(self._address, port, security)
+        # What the host says counts: a client with another size, come first, is the one that errs.
+        groups = {_WORKERS.encode(): world_size} if world_size else {}
+        self._server = StoreServer(self._address, port, security, groups)
         self.port = self._server.port
         atexit.register(self.close)
         if self._source is SecretSource.PUBLISHED and self._secret is not None:

@@ -49,6 +49,9 @@ QUESTIONS = [
     Question(Op.APPEND, 15, 1.0, [b"key", b"more"]),
     Question(Op.JOIN, 16, 0.0, [b"group", b"1", b"3", b"value"]),
     Question(Op.WATCH, 17, 1.0, [b"k"]),
+    Question(Op.JOIN, 18, 0.0, [b"group", b"-1", b"2", b"value"]),
+    Question(Op.JOIN, 19, 0.0, [b"\0workers", b"-1", b"1", b""]),
+    Question(Op.ENDED, 20, 1.0, [b"1", b"3"]),
 ]
 # What arguments are made of, beside what a mutator does to them.
 ARGUMENTS = [b"", b"key", b"-1", b"0", b"65536", b"999999999999999", b"9" * 5000, b"x" * 70_000]
@@ -91,17 +94,47 @@ def test_whatever_is_asked_the_dictionary_answers_and_stays_whole() -> None:
 
 def test_a_served_store_survives_thousands_of_broken_requests(served: TCPStore) -> None:
     mutator = Mutator(3)
+    server = served._server
+    assert server is not None
     lane = make_socket(zmq.DEALER, "a member that sends rubbish")
     lane.set(zmq.SNDTIMEO, 10_000)
     endpoint = tcp_endpoint("127.0.0.1", served.port)
     connect(lane, endpoint, client_security(served.job_secret), peer="store")
     for number in range(5_000):
+        assert server._thread.is_alive(), number
         lane.send_multipart(
             mutator.break_frames(pack_question(QUESTIONS[number % len(QUESTIONS)])) or [b""]
         )
         while lane.poll(0):
             lane.recv_multipart()
     assert_serves(served)
+    lane.close()
+    assert_serves(served)
+
+
+def test_a_served_store_survives_whole_requests_with_any_arguments(served: TCPStore) -> None:
+    random = Mutator(6).random
+    server = served._server
+    assert server is not None
+    lane = make_socket(zmq.DEALER, "a member that asks for anything")
+    lane.set(zmq.SNDTIMEO, 10_000)
+    lane.set(zmq.RCVTIMEO, 10_000)
+    connect(
+        lane,
+        tcp_endpoint("127.0.0.1", served.port),
+        client_security(served.job_secret),
+        peer="store",
+    )
+    pieces = [*ARGUMENTS, b"1", b"2", b"3", b"group", b"\0workers", b"\xff", b"1e3", b" 2 "]
+    for number in range(5_000):
+        op = random.choice([op for op in Op if op is not Op.WATCH])
+        few = random.choice([0, 1, 2, 3, 4, 4, 5])
+        arguments = [random.choice(pieces) for _ in range(few)]
+        lane.send_multipart(pack_question(Question(op, number, 0.0, arguments)))
+        reply = unpack_reply(lane.recv_multipart())
+        assert reply.request_id == number and server._thread.is_alive()
+        # What no client of ours sends is refused in words, not by a mistake of ours.
+        assert b"mistake" not in b"".join(reply.frames), (op, arguments)
     lane.close()
     assert_serves(served)
 

@@ -13,9 +13,9 @@ import zmq
 
 from fastdist.core.errors import StoreError, StoreTimeoutError
 from fastdist.distributed.sockets import NoSecurity, connect, make_socket, tcp_endpoint
-from fastdist.distributed.store import TCPStore, access, host_store
+from fastdist.distributed.store import TCPStore, access, host_store, server
 from fastdist.distributed.store.access import client_security
-from fastdist.distributed.store.state import Op, Status, StoreState
+from fastdist.distributed.store.state import Op, Status
 from fastdist.distributed.store.wire import Question, pack_question, unpack_reply
 from tests.distributed.store.conftest import assert_serves, end_waits_once_connected
 
@@ -115,12 +115,12 @@ def test_the_bound_leaves_a_quarter_of_the_descriptors_that_can_be_had(
 
 
 def test_a_watch_goes_with_its_connection(served: TCPStore) -> None:
-    server = served._server
-    assert server is not None
+    service = served._server
+    assert service is not None
     with TCPStore("127.0.0.1", served.port, timeout=10) as client:
         client.watch("nothing that changes").close()
         deadline = time.monotonic() + 10
-        while server._state.watchers():
+        while service._state.watchers():
             client.num_keys()
             assert time.monotonic() < deadline
 
@@ -138,14 +138,39 @@ def test_plain_strangers_do_not_stop_a_store_that_wants_no_proof() -> None:
         stranger.close()
 
 
-def test_a_mistake_of_ours_ends_the_service_and_is_told_to_all(
+def test_a_request_that_cannot_even_be_read_is_answered_and_the_store_goes_on(
+    served: TCPStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def break_down(frames: list[bytes]) -> Question:
+        raise RuntimeError("a mistake of ours")
+
+    lane = make_socket(zmq.DEALER, "a member")
+    connect(
+        lane,
+        tcp_endpoint("127.0.0.1", served.port),
+        client_security(served.job_secret),
+        peer="store",
+    )
+    lane.set(zmq.RCVTIMEO, 10_000)
+    with monkeypatch.context() as patch:
+        patch.setattr(server, "unpack_question", break_down)
+        for _ in range(3):
+            lane.send_multipart(pack_question(Question(Op.NUM_KEYS, 7, 1.0, [])))
+            reply = unpack_reply(lane.recv_multipart())
+            assert reply.status is Status.REFUSED and b"a mistake of ours" in reply.frames[0]
+    lane.close()
+    assert len(caplog.records) == 1
+    assert_serves(served)
+
+
+def test_a_mistake_outside_of_requests_ends_the_service_and_is_told_to_all(
     served: TCPStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def break_down(*_: object) -> None:
         raise RuntimeError("a mistake of ours")
 
     with TCPStore("127.0.0.1", served.port, timeout=10) as client:
-        monkeypatch.setattr(StoreState, "submit", break_down)
+        monkeypatch.setattr(server, "has_message", break_down)
         with pytest.raises(StoreError, match="is lost"):
             client.set("key", "value")
     with pytest.raises(StoreError, match=r"ended by a mistake: RuntimeError\('a mistake of ours'"):

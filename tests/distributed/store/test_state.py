@@ -96,6 +96,76 @@ def test_anonymous_members_take_the_free_places_and_no_more() -> None:
     assert answer.status is Status.REFUSED and b"all 2 places are taken" in answer.frames[0]
 
 
+@pytest.mark.parametrize("world_size", [b"1", b"3"])
+def test_a_member_without_a_rank_does_not_end_a_group_of_another_size(world_size: bytes) -> None:
+    state = StoreState()
+    ask(state, Op.JOIN, b"g", b"-1", b"2", b"a", owner="waits")
+    (refused,) = ask(state, Op.JOIN, b"g", b"-1", world_size, b"b")
+    assert (refused.owner, refused.status) == ("me", Status.REFUSED)
+    assert refused.frames[0].decode() == (
+        f"join 'g': a member says the world has {world_size.decode()} members, but rank 0 says 2; "
+        "start all with the same world size"
+    )
+    assert [one.frames for one in ask(state, Op.JOIN, b"g", b"-1", b"2", b"b")] == [
+        [b"a", b"b"]
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("op", "arguments", "why"),
+    [
+        (Op.ADD, [b"k"], b"add: 1 arguments, expected 2"),
+        (Op.NUM_KEYS, [b"k"], b"num_keys: 1 arguments, expected 0"),
+        (Op.JOIN, [b"g", b"first", b"2", b"v"], b"b'first' is no number"),
+        (Op.ENDED, [b"0", b"9" * 5000], b"b'" + b"9" * 40 + b"' is no number"),
+        (Op.ENDED, [b"2", b"2"], b"ended: rank 2 of 2 does not exist"),
+        (Op.ENDED, [b"-1", b"2"], b"ended: rank -1 of 2 does not exist"),
+        (Op.ENDED, [b"0", b"65537"], b"ended: rank 0 of 65537 does not exist"),
+    ],
+)
+def test_arguments_that_none_of_ours_would_give_are_named(
+    op: Op, arguments: list[bytes], why: bytes
+) -> None:
+    assert ask(StoreState(), op, *arguments) == [Answer("me", Status.REFUSED, [why])]
+
+
+def test_a_mistake_is_logged_once_for_each_place_that_raises(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def break_down(state: StoreState, request: Request, now: float) -> list[Answer]:
+        if request.arguments[0] == b"a":
+            raise KeyError(request.arguments[0])
+        raise RuntimeError("\udc80 cannot be encoded")
+
+    monkeypatch.setitem(StoreState._handlers, Op.GET, break_down)
+    state = StoreState()
+    for key in (b"a", b"b") * 50:
+        (answer,) = ask(state, Op.GET, key)
+        assert answer.status is Status.REFUSED
+    assert [one.exc_info is not None for one in caplog.records] == [True, True]
+
+
+def test_a_mistake_at_its_end_is_told_to_who_waited_and_keeps_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state, missing = StoreState(), StoreState._missing
+    ask(state, Op.JOIN, b"g", b"0", b"2", b"v", owner="joins", deadline=1.0)
+    ask(state, Op.WAIT, b"a", owner="waits", deadline=1.0)
+
+    def break_down(state: StoreState, request: Request) -> list[bytes]:
+        if request.op is Op.JOIN:
+            raise KeyError("nobody thought of this")
+        return missing(state, request)
+
+    monkeypatch.setattr(StoreState, "_missing", break_down)
+    answers = state.expire(2.0)
+    assert [(one.owner, one.status) for one in answers] == [
+        ("joins", Status.REFUSED),
+        ("waits", Status.TIMED_OUT),
+    ]
+    assert state._parked == {} and state._groups[b"g"].parked == []
+
+
 def test_who_waits_for_a_rank_that_has_ended_is_told_and_so_is_who_comes_after() -> None:
     state = StoreState()
     ask(state, Op.JOIN, b"g", b"0", b"3", b"v", owner="waits", deadline=9.0)

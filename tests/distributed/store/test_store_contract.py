@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -25,6 +26,7 @@ from fastdist.distributed.store import (
     host_store,
     tcp_store,
 )
+from fastdist.distributed.store.state import Answer, Op, Request, StoreState
 from tests.standstill import Standstill
 
 
@@ -268,6 +270,52 @@ def test_join_fails_everywhere_when_the_world_sizes_differ(
 def test_join_refuses_a_rank_that_does_not_exist(handles: Handles, rank: int, world: int) -> None:
     with pytest.raises(StoreError, match=f"rank {rank} of {world} does not exist"):
         handles.one.join("init", rank, "", world)
+
+
+def test_a_mistake_in_one_request_is_its_answer_logged_once_and_the_store_goes_on(
+    handles: Handles, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def break_down(state: StoreState, request: Request, now: float) -> list[Answer]:
+        raise ZeroDivisionError("nobody thought of this")
+
+    with monkeypatch.context() as patch, caplog.at_level(logging.DEBUG, "fastdist"):
+        patch.setitem(StoreState._handlers, Op.APPEND, break_down)
+        for _ in range(20):
+            with pytest.raises(
+                StoreError, match=r"append failed .*nobody thought of this.* goes on"
+            ):
+                handles.one.append("key", "value")
+    assert sum("nobody thought of this" in one.getMessage() for one in caplog.records) == 1
+    handles.two.append("key", "later")
+    assert handles.one.get("key") == b"later"
+
+
+def test_a_mistake_with_one_that_waits_is_told_to_that_one_alone(
+    handles: Handles,
+    pool: ThreadPoolExecutor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parked, get, park = threading.Event(), StoreState._get, StoreState._park
+
+    def tell_when_parked(state: StoreState, request: Request, now: float) -> list[Answer]:
+        answers = park(state, request, now)
+        parked.set()
+        return answers
+
+    def break_down(state: StoreState, request: Request, now: float) -> list[Answer]:
+        if request.arguments[0].endswith(b"late"):
+            raise ZeroDivisionError("nobody thought of this")
+        return get(state, request, now)
+
+    monkeypatch.setattr(StoreState, "_park", tell_when_parked)
+    waiting = pool.submit(handles.one.get, "late")
+    assert parked.wait(10)
+    with monkeypatch.context() as patch:
+        patch.setitem(StoreState._handlers, Op.GET, break_down)
+        handles.two.set("late", "here")
+        with pytest.raises(StoreError, match=r"get failed .*nobody thought of this"):
+            waiting.result(10)
+    assert handles.one.get("late") == b"here"
 
 
 def test_watch_tells_what_is_there_then_what_changes(handles: Handles) -> None:

@@ -252,6 +252,33 @@ def test_the_constructor_names_how_many_workers_are_missing(
         TCPStore("127.0.0.1", 0, 3, is_master=True, timeout=0.1)
 
 
+def test_a_wrong_world_size_is_told_to_its_owner_and_the_right_ones_go_on(
+    port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        hosting = pool.submit(TCPStore, "127.0.0.1", port, 2, is_master=True, timeout=20)
+        for _ in range(2):
+            with pytest.raises(
+                StoreError,
+                match=r"the world has 1 members, but (rank 0|its host) says 2; start all with the",
+            ):
+                TCPStore("127.0.0.1", port, 1, timeout=20)
+        with TCPStore("127.0.0.1", port, 2, timeout=20) as right, hosting.result(20) as master:
+            right.set("key", "value")
+            assert master.get("key") == b"value"
+            with pytest.raises(StoreError, match="all 2 places are taken"):
+                TCPStore("127.0.0.1", port, 2, timeout=20)
+            assert right.get("key") == b"value"
+    assert sum("one that came was refused" in one.getMessage() for one in caplog.records) == 1
+
+
+def test_what_the_host_says_of_the_world_counts_before_it_has_joined(port: int) -> None:
+    host = TCPStore("127.0.0.1", port, 2, is_master=True, wait_for_workers=False, timeout=20)
+    with host, pytest.raises(StoreError, match="has 1 members, but its host says 2; start all"):
+        TCPStore("127.0.0.1", port, 1, timeout=20)
+    assert host.port == port
+
+
 @pytest.fixture
 def has_asked(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Be told when somebody has asked for a key: before, no connection need be there to be lost."""
