@@ -8,8 +8,8 @@
 # `server.py` the thread that serves, `connection.py` one client's end, `access.py` who may). So all
 # three mean the same by every op, and one suite, tests/distributed/store/test_store_contract.py,
 # holds them to it. A missing key parks the request where the dictionary is; nobody asks twice.
-# Whatever one request raises is that one's answer (`mistakes.py` logs it once): all of the job meets
-# here, and goes on.
+# Whatever one request raises is that one's answer, which `mistakes.py` logs once: all of the job
+# meets here, and goes on.
 
 from __future__ import annotations
 
