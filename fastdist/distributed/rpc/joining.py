@@ -9,7 +9,8 @@ from typing import Any, Final
 from fastdist.core.errors import RpcError, StoreError, StoreLostError, StoreTimeoutError
 from fastdist.distributed.store import PrefixStore, Store
 
-from .membership import TELL_S, Membership, Record, read_dynamic_members
+from . import group_log
+from .membership import TELL_S, Membership, Record, read_dynamic_members, withdraw
 
 _GROUP_KIND: Final = "group_kind"
 
@@ -44,18 +45,25 @@ def join_dynamic(store: Store, me: Record) -> Membership:
     Raises  RpcError if the name or the rank is taken
     """
     _require_kind(store, "dynamic")
-    members = read_dynamic_members(store)
-    for other in members:
-        if other.name == me.name or other.rank == me.rank:
+    try:
+        # See Note [One line enters].
+        PrefixStore("members", store).set(str(me.incarnation), me.encode())
+        other = group_log.enter(store, group_log.Entry(me.incarnation, me.rank, me.name))
+        if other is not None:
             raise RpcError(
                 f"RPC worker name {me.name} with rank {me.rank} is not unique: the group has "
                 f"{other.name} with rank {other.rank}; give each worker its own name and rank"
             )
-    PrefixStore("names", store).set(str(me.rank), me.name)
-    PrefixStore("addrs", store).set(me.name, json.dumps(me.addresses))
-    PrefixStore("members", store).set(str(me.rank), me.encode())
-    store.append("ever_joined", f"{me.rank},")
-    return Membership(store, me, [*members, me])
+        membership = Membership(store, me, [*read_dynamic_members(store), me])
+        PrefixStore("names", store).set(str(me.rank), me.name)
+        PrefixStore("addrs", store).set(me.name, json.dumps(me.addresses))
+    except BaseException:
+        try:
+            withdraw(store, me)
+        except StoreError as error:
+            _logger.info("name and rank could not be given back: %s", error)
+        raise
+    return membership
 
 
 def _wait_until_all_know(store: Store, me: Record) -> None:

@@ -21,6 +21,8 @@ from fastdist.distributed.pipe.message import VERSION
 from fastdist.distributed.sockets import descriptor_limit
 from fastdist.distributed.store import PrefixStore, Store
 
+from . import group_log
+
 _NAME: Final = re.compile(r"^[A-Za-z0-9\-_:]*$")
 _MAX_NAME: Final = 128
 TELL_S: Final = 1.0  # how long the store is waited for where it need not answer
@@ -231,10 +233,10 @@ class Membership:
         Raises  StoreError
         """
         if not self.is_static:
-            for prefix in ("members", "names"):
-                store = PrefixStore(prefix, self._store)
-                store.set_timeout(TELL_S)
-                store.delete_key(str(self.me.rank))
+            # Before the rank and the name are free: after it, these may be another's.
+            for prefix, key in (("names", str(self.me.rank)), ("addrs", self.me.name)):
+                _impatient(prefix, self._store).delete_key(key)
+            withdraw(self._store, self.me)
 
     def tell_shutdown(self) -> None:
         """Note in the store that this worker has come to its shutdown; waits for a second at most.
@@ -256,9 +258,7 @@ class Membership:
             return []
 
     def _shutdown_store(self) -> PrefixStore:
-        store = PrefixStore("shutdown", self._store)
-        store.set_timeout(TELL_S)
-        return store
+        return _impatient("shutdown", self._store)
 
     def forget(self, rank: int, incarnation: int) -> None:
         """Drop a member of a dynamic group that has left, but none that took its place."""
@@ -312,11 +312,24 @@ class Membership:
                         self._add(record)
 
 
+def withdraw(store: Store, me: Record) -> None:
+    """Free the name and rank that a worker has claimed, or may have, in a dynamic group.
+
+    Raises  StoreError; a store that does not answer is not waited for
+    """
+    group_log.leave(store, me.incarnation, TELL_S)
+    _impatient("members", store).delete_key(str(me.incarnation))
+
+
+def _impatient(prefix: str, store: Store) -> PrefixStore:
+    view = PrefixStore(prefix, store)
+    view.set_timeout(TELL_S)
+    return view
+
+
 def read_dynamic_members(store: Store) -> list[Record]:
     """Return the members of a dynamic group that have not left."""
-    if not store.check(["ever_joined"]):
-        return []
-    ranks = {int(rank) for rank in store.get("ever_joined").decode().split(",") if rank}
+    present = group_log.read_present(store)
     members = PrefixStore("members", store)
-    found = [members.compare_set(str(rank), _ABSENT, _ABSENT) for rank in sorted(ranks)]
+    found = [members.compare_set(str(one.incarnation), _ABSENT, _ABSENT) for one in present]
     return [Record.decode(record) for record in found if record != _ABSENT]

@@ -10,10 +10,10 @@ import pytest
 
 from fastdist.core.device import Device
 from fastdist.core.errors import RpcError
-from fastdist.distributed.rpc import membership
+from fastdist.distributed.rpc import group_log, membership
 from fastdist.distributed.rpc.joining import join_dynamic
 from fastdist.distributed.rpc.membership import Membership, Record, WorkerInfo
-from fastdist.distributed.store import HashStore, PrefixStore, Store
+from fastdist.distributed.store import HashStore, Store
 
 
 def member(name: str, rank: int, incarnation: int) -> Record:
@@ -21,8 +21,11 @@ def member(name: str, rank: int, incarnation: int) -> Record:
 
 
 def come(store: Store, record: Record) -> None:
-    PrefixStore("members", store).set(str(record.rank), record.encode())
-    store.append("ever_joined", f"{record.rank},")
+    """Enter in another process's name; whoever had that name or rank has left before."""
+    for other in group_log.read_present(store):
+        if other.rank == record.rank or other.name == record.name:
+            group_log.leave(store, other.incarnation, 1.0)
+    join_dynamic(store, record)
 
 
 @pytest.fixture
@@ -82,7 +85,7 @@ def test_one_that_leaves_while_the_store_is_read_does_not_come_back(
     store: Store, members: Membership, meanwhile: Callable[[Callable[[], None]], None]
 ) -> None:
     def leave() -> None:
-        PrefixStore("members", store).delete_key("1")
+        membership.withdraw(store, member("a", 1, 101))
         members.forget(1, 101)
 
     meanwhile(leave)
@@ -149,7 +152,7 @@ def test_who_joins_under_a_rank_that_is_free_again_brings_all_of_its_own(
 def test_who_leaves_is_found_under_neither_name_nor_id_nor_address(
     store: Store, members: Membership
 ) -> None:
-    PrefixStore("members", store).delete_key("1")
+    group_log.leave(store, 101, 1.0)
     members.forget(1, 101)
     for look_up in (
         lambda: members.info_of("a"),
@@ -186,10 +189,10 @@ def test_look_ups_agree_while_members_come_and_go(store: Store, members: Members
     try:
         for thread in threads:
             thread.start()
-        for life in range(1000, 1200):
+        for life in range(1000, 1100):
             come(store, member("b", 2, life))
             members.find("b")
-            PrefixStore("members", store).delete_key("2")
+            group_log.leave(store, life, 1.0)
             members.forget(2, life)
     finally:
         sys.setswitchinterval(interval)
