@@ -4,6 +4,12 @@
 # NAME.key, public, for every member on every machine; NAME.key_secret only where that member runs.
 # The names are `store` and `rank-0`, `rank-1` and so on. The public files say who is admitted, so
 # nobody else may be able to write them; the secret ones nobody else may be able to read.
+#
+# Note [What the folder says now counts] A key that was taken away, or replaced, opens nothing from
+# then on. So whoever comes in is asked after anew: a stat of the file that made it known says
+# whether that is still there and still the same. Not the folder's own time stamp, which a file
+# that is written in place leaves as it is. A file that changed so short a time before it was read
+# that another change might bear the same stamp is read again the next time.
 
 from __future__ import annotations
 
@@ -14,6 +20,7 @@ import stat
 import struct
 import threading
 import time
+from typing import NamedTuple
 
 import zmq
 from zmq.utils import z85
@@ -28,6 +35,13 @@ _STAMP_NS = 1_000_000_000
 _RANK_FILE = re.compile(r"rank-(0|[1-9]\d{0,5})\.key(_secret)?")
 
 _logger = logging.getLogger(__name__)
+
+
+class _Certificate(NamedTuple):
+    """A rank's public key, and what the file looked like; None if it had only just changed."""
+
+    key: bytes
+    stamp: tuple[int, ...] | None
 
 
 class CertificateFolder:
@@ -48,17 +62,18 @@ class CertificateFolder:
         if not stat.S_ISDIR(found.st_mode):
             raise AuthenticationError(f"{self.path!r} is no folder of certificates")
         _require_mode(self.path, found, 0o022)
-        # Guards the two below it.
+        # Guards the three below it.
         self._ranks_lock = threading.Lock()
-        self._ranks: dict[bytes, str] = {}
-        self._read_at_ns = -1
+        self._certificates: dict[int, _Certificate] = {}
+        self._ranks: dict[bytes, int] = {}
+        self._trouble = ""
 
     def public_key(self, member: str) -> bytes:
         """Return a member's public key in Z85 letters; that of "rank:3" is in rank-3.key.
 
         Raises  AuthenticationError that names the file
         """
-        return self._read(f"{_stem(member)}.key", "public-key", 0o022)
+        return self._read(f"{_stem(member)}.key", "public-key", 0o022)[0]
 
     def secret_key(self, member: str) -> bytes:
         """Return the secret key of a member that runs here, in Z85 letters.
@@ -67,7 +82,7 @@ class CertificateFolder:
                 does not belong to the member's public key
         """
         name = f"{_stem(member)}.key_secret"
-        secret_key = self._read(name, "secret-key", 0o077)
+        secret_key, _ = self._read(name, "secret-key", 0o077)
         if zmq.curve_public(secret_key) != self.public_key(member):
             raise AuthenticationError(
                 f"{os.path.join(self.path, name)!r} does not belong to {_stem(member)}.key beside "
@@ -80,33 +95,70 @@ class CertificateFolder:
 
         Raises  AuthenticationError for one that cannot be read, or that two ranks have
         """
-        changed_ns = os.stat(self.path).st_mtime_ns
-        is_settled = time.time_ns() - changed_ns > _STAMP_NS
-        ranks: dict[bytes, str] = {}
-        for rank in self._ranks_with(".key"):
-            key = z85.decode(self.public_key(f"rank:{rank}"))
-            if key in ranks:
-                raise AuthenticationError(
-                    f"{self.path!r}: rank-{ranks[key]}.key and rank-{rank}.key hold one key; make "
-                    "each rank its own"
-                )
-            ranks[key] = str(rank)
-        self._ranks, self._read_at_ns = ranks, changed_ns if is_settled else -1
+        with self._ranks_lock:
+            trouble = self._look()
+        if trouble:
+            raise AuthenticationError(trouble[0])
 
     def rank_of(self, public_key: bytes) -> str | None:
         """Return the rank with this 32-byte key as text, None for a stranger.
 
-        Note    the folder is read again when it has changed: a dynamic group may grow
+        See Note [What the folder says now counts].
         """
         with self._ranks_lock:
-            if public_key not in self._ranks:
-                try:
-                    if os.stat(self.path).st_mtime_ns != self._read_at_ns:
-                        self.read_ranks()
-                except (OSError, AuthenticationError) as error:
-                    # Whoever was known before stays known; nobody new comes in meanwhile.
-                    _logger.warning("the certificates cannot be read again: %s", error)
-            return self._ranks.get(public_key)
+            rank = self._ranks.get(public_key)
+            if rank is None or not self._is_as_read(rank):
+                trouble = "; ".join(self._look())
+                if trouble and trouble != self._trouble:
+                    _logger.warning("some certificates cannot be used: %s", trouble)
+                self._trouble = trouble
+                rank = self._ranks.get(public_key)
+            return None if rank is None else str(rank)
+
+    def _look(self) -> list[str]:
+        """Take note of what has changed; return why some of it cannot be used, if so."""
+        trouble = []
+        try:
+            _require_mode(self.path, os.stat(self.path), 0o022)
+            ranks = self._ranks_with(".key")
+        except (OSError, AuthenticationError) as error:
+            trouble.append(str(error))
+            ranks = list(self._certificates)  # meanwhile nobody new comes in
+        certificates: dict[int, _Certificate] = {}
+        owners: dict[bytes, list[int]] = {}
+        for rank in ranks:
+            try:
+                certificates[rank] = (
+                    self._certificates[rank] if self._is_as_read(rank) else self._certificate(rank)
+                )
+            except AuthenticationError as error:
+                trouble.append(str(error))
+            else:
+                owners.setdefault(certificates[rank].key, []).append(rank)
+        for one, *others in owners.values():
+            if others:
+                # A key that two have proves neither.
+                trouble.append(
+                    f"{self.path!r}: rank-{one}.key and rank-{others[0]}.key hold one key; make "
+                    "each rank its own"
+                )
+        self._certificates = certificates
+        self._ranks = {key: ranks[0] for key, ranks in owners.items() if len(ranks) == 1}
+        return trouble
+
+    def _certificate(self, rank: int) -> _Certificate:
+        key, found = self._read(f"rank-{rank}.key", "public-key", 0o022)
+        is_settled = time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > _STAMP_NS
+        return _Certificate(z85.decode(key), _stamp(found) if is_settled else None)
+
+    def _is_as_read(self, rank: int) -> bool:
+        known = self._certificates.get(rank)
+        if known is None or known.stamp is None:
+            return False
+        try:
+            return _stamp(os.stat(os.path.join(self.path, f"rank-{rank}.key"))) == known.stamp
+        except OSError:
+            return False
 
     def first_rank_here(self) -> int:
         """Return the lowest rank whose secret key is in this folder.
@@ -128,7 +180,7 @@ class CertificateFolder:
         found = [_RANK_FILE.fullmatch(name) for name in os.listdir(self.path)]
         return sorted(int(one[1]) for one in found if one and one[0].endswith(suffix))
 
-    def _read(self, name: str, which: str, forbidden_mode: int) -> bytes:
+    def _read(self, name: str, which: str, forbidden_mode: int) -> tuple[bytes, os.stat_result]:
         path = os.path.join(self.path, name)
         try:
             with open(path, "rb") as file:
@@ -152,7 +204,11 @@ class CertificateFolder:
             raise AuthenticationError(
                 f"{path!r} is damaged: its {which} is no key in Z85 letters"
             ) from error
-        return key[1]
+        return key[1], found
+
+
+def _stamp(found: os.stat_result) -> tuple[int, ...]:
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _stem(member: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from fastdist.distributed.sockets import (
     Socket,
     authenticated_rank,
     bind,
+    certificates,
     connect,
     make_socket,
     monitor,
@@ -156,6 +158,157 @@ def test_a_folder_that_breaks_later_keeps_those_that_it_knows(path: str) -> None
     write_certificate(path, "rank-5", "half written")
     assert folder.rank_of(bytes(32)) is None
     assert folder.rank_of(known) == "1"
+
+
+def settle(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the files be so old that their time stamps can be trusted."""
+    now_ns = time.time_ns()
+    newest_ns = max(file.stat().st_ctime_ns for file in Path(path).iterdir())
+    probe = Path(path).with_name("probe")
+    probe.touch()
+    while probe.stat().st_ctime_ns == newest_ns:
+        probe.touch()  # the clock of the file system moves a few hundred times a second
+    monkeypatch.setattr(certificates.time, "time_ns", lambda: now_ns + 10**10)
+
+
+def take_away(path: str, other: str) -> None:
+    os.unlink(os.path.join(path, "rank-1.key"))
+
+
+def replace_file(path: str, other: str) -> None:
+    os.replace(os.path.join(other, "rank-1.key"), os.path.join(path, "rank-1.key"))
+
+
+def write_in_place(path: str, other: str) -> None:
+    with open(os.path.join(path, "rank-1.key"), "r+b") as file:
+        file.write(Path(other, "rank-1.key").read_bytes())
+        file.truncate()
+
+
+def spoil_file(path: str, other: str) -> None:
+    write_certificate(path, "rank-1", "half written")
+
+
+def break_another_as_well(path: str, other: str) -> None:
+    write_certificate(path, "rank-2", "half written")
+    take_away(path, other)
+
+
+def let_others_write(path: str, other: str) -> None:
+    os.chmod(os.path.join(path, "rank-1.key"), 0o666)
+
+
+def give_it_to_another(path: str, other: str) -> None:
+    os.rename(os.path.join(path, "rank-1.key"), os.path.join(path, "rank-5.key"))
+
+
+def remove_the_folder(path: str, other: str) -> None:
+    shutil.rmtree(path)
+
+
+WITHDRAWALS = [
+    take_away,
+    replace_file,
+    write_in_place,
+    spoil_file,
+    break_another_as_well,
+    let_others_write,
+    give_it_to_another,
+    remove_the_folder,
+]
+
+
+@pytest.mark.parametrize("is_settled", [True, False])
+@pytest.mark.parametrize("withdraw", WITHDRAWALS, ids=lambda one: one.__name__)
+def test_a_key_that_was_withdrawn_opens_nothing_from_then_on(
+    path: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    withdraw: Callable[[str, str], None],
+    is_settled: bool,
+) -> None:
+    other = make_certificates(tmp_path / "other", 3)
+    old, new = raw_key(path, "rank-1"), raw_key(other, "rank-1")
+    if is_settled:
+        settle(path, monkeypatch)
+    folder = CertificateFolder(path)
+    folder.read_ranks()
+    assert folder.rank_of(old) == "1"
+    withdraw(path, other)
+    assert folder.rank_of(old) == ("5" if withdraw is give_it_to_another else None)
+    is_replaced = withdraw in (replace_file, write_in_place)
+    assert folder.rank_of(new) == ("1" if is_replaced else None)
+
+
+def test_a_change_within_one_tick_of_the_clock_is_seen(path: str, tmp_path: Path) -> None:
+    other = make_certificates(tmp_path / "other", 3)
+    old = raw_key(path, "rank-1")
+    file = os.path.join(path, "rank-1.key")
+    folder = CertificateFolder(path)
+    folder.read_ranks()
+    before = os.stat(file)
+    write_in_place(path, other)
+    # What a coarse clock would have left: only the inode's own stamp, which nobody can set, tells.
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert folder.rank_of(old) is None
+
+
+def test_a_withdrawn_member_is_refused_and_let_in_again_when_it_is_put_back(
+    router: Socket, path: str, tmp_path: Path
+) -> None:
+    security = member(path, 1)
+    assert first_verdict(endpoint_of(router), security) == monitor.HANDSHAKE_SUCCEEDED
+    shutil.move(os.path.join(path, "rank-1.key"), tmp_path)
+    assert first_verdict(endpoint_of(router), security) in FAILED
+    assert first_verdict(endpoint_of(router), member(path, 2)) == monitor.HANDSHAKE_SUCCEEDED
+    shutil.move(tmp_path / "rank-1.key", path)
+    assert first_verdict(endpoint_of(router), security) == monitor.HANDSHAKE_SUCCEEDED
+
+
+def test_a_connection_that_lives_is_not_cut_when_its_key_is_withdrawn(
+    router: Socket, path: str
+) -> None:
+    lane = make_socket(zmq.DEALER, "lane")
+    lane.set(zmq.SNDTIMEO, 10_000)
+    connect(lane, endpoint_of(router), member(path, 1), peer="rank:0")
+    lane.send(b"before")
+    assert router.recv_multipart()[1] == b"before"
+    os.unlink(os.path.join(path, "rank-1.key"))
+    lane.send(b"after")
+    assert router.recv_multipart()[1] == b"after"
+    lane.close()
+
+
+def test_a_key_that_two_ranks_have_proves_neither(path: str) -> None:
+    folder = CertificateFolder(path)
+    folder.read_ranks()
+    shared, other = raw_key(path, "rank-1"), raw_key(path, "rank-0")
+    shutil.copy(os.path.join(path, "rank-1.key"), os.path.join(path, "rank-2.key"))
+    assert folder.rank_of(bytes(32)) is None
+    assert [folder.rank_of(shared), folder.rank_of(other)] == [None, "0"]
+
+
+def test_trouble_with_the_folder_is_logged_once_not_for_each_who_comes(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = CertificateFolder(path)
+    folder.read_ranks()
+    write_certificate(path, "rank-5", "half written")
+    for _ in range(20):
+        assert folder.rank_of(bytes(32)) is None
+    (told,) = caplog.records
+    assert "rank-5.key' is no certificate" in told.getMessage()
+
+
+def test_whoever_is_known_and_unchanged_costs_no_more_than_a_look(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle(path, monkeypatch)
+    folder = CertificateFolder(path)
+    folder.read_ranks()
+    monkeypatch.setattr(folder, "_read", None)  # whoever reads a file finds this
+    assert folder.rank_of(raw_key(path, "rank-1")) == "1"
+    assert folder.rank_of(bytes(32)) is None
 
 
 def test_the_first_rank_of_a_machine_is_the_one_whose_secret_is_there(path: str) -> None:
