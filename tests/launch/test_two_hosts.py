@@ -6,7 +6,8 @@ import secrets
 import shlex
 import sys
 import textwrap
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from tests.launch.two_hosts import ADDRESSES, TwoHosts
 pytestmark = pytest.mark.namespaces
 
 _JOB = """
-    import os, time
+    import os, sys, time
     from fastdist.distributed import rpc
 
     rank = int(os.environ["RANK"])
@@ -27,7 +28,7 @@ _JOB = """
     peer, longest = f"worker{1 - rank}", 0.0
     rpc.rpc_sync(peer, divmod, args=(7, 2))
     print("called")
-    while longest < 2.5:
+    while longest < float(sys.argv[1]):
         start = time.monotonic()
         assert rpc.rpc_sync(peer, divmod, args=(7, 2)) == (3, 1)
         longest = max(longest, time.monotonic() - start)
@@ -36,26 +37,42 @@ _JOB = """
 """
 
 
+StartHosts = Callable[..., TwoHosts]
+
+
 @pytest.fixture
-def hosts(tmp_path: Path) -> Iterator[TwoHosts]:
-    """Two machines on which the job runs, and calls go to and fro."""
+def start_hosts(tmp_path: Path) -> Iterator[StartHosts]:
+    """Start two machines on which the job runs, and calls go to and fro until one took so long."""
     script = tmp_path / "job.py"
     script.write_text(textwrap.dedent(_JOB))
     root = Path(fastdist.__file__).parents[1]
     secret = secrets.token_hex(32)
     with closing(TwoHosts()) as hosts:
-        hosts.lay_cable(tmp_path)
-        for node, address in enumerate(ADDRESSES):
-            command = [
-                *["env", f"PYTHONPATH={root}", f"FASTDIST_JOB_SECRET={secret}"],
-                *[sys.executable, "-m", "fastdist.run", "--nnodes=2", f"--node-rank={node}"],
-                *[f"--master-addr={ADDRESSES[0]}", "--master-port=29500"],
-                *[f"--local-addr={address}", str(script)],
-            ]
-            hosts.tell(node, f"{{ {shlex.join(command)}; echo status $?.; }} &")
-        for run in hosts.runs:
-            run.wait_for("called")
-        yield hosts
+
+        def start(
+            ends_after_s: float = 2.5,
+            *variables: str,
+            boots: Sequence[str] = ("boot-0", "boot-1"),
+        ) -> TwoHosts:
+            hosts.lay_cable(tmp_path, boots)
+            for node, address in enumerate(ADDRESSES):
+                command = [
+                    *["env", f"PYTHONPATH={root}", f"FASTDIST_JOB_SECRET={secret}", *variables],
+                    *[sys.executable, "-m", "fastdist.run", "--nnodes=2", f"--node-rank={node}"],
+                    *[f"--master-addr={ADDRESSES[0]}", "--master-port=29500"],
+                    *[f"--local-addr={address}", str(script), str(ends_after_s)],
+                ]
+                hosts.tell(node, f"{{ {shlex.join(command)}; echo status $?.; }} &")
+            for run in hosts.runs:
+                run.wait_for("called")
+            return hosts
+
+        yield start
+
+
+@pytest.fixture
+def hosts(start_hosts: StartHosts) -> TwoHosts:
+    return start_hosts()
 
 
 def test_a_job_outlives_a_cable_that_is_pulled_for_a_moment(hosts: TwoHosts) -> None:
@@ -66,6 +83,24 @@ def test_a_job_outlives_a_cable_that_is_pulled_for_a_moment(hosts: TwoHosts) -> 
     for run in hosts.runs:
         run.wait_for("outlived it")
         run.wait_for("status 0.")
+
+
+def pull_cable_for(seconds: float, hosts: TwoHosts) -> None:
+    hosts.set_cable("down")
+    threading.Event().wait(seconds)
+    hosts.set_cable("up")
+    for run in hosts.runs:
+        run.wait_for("outlived it")
+        run.wait_for("status 0.")
+
+
+@pytest.mark.parametrize(
+    "boots", [("boot-0", "boot-1"), ("boot", "boot")], ids=["machines", "containers of one machine"]
+)
+def test_a_job_outlives_a_cable_that_is_pulled_for_seven_seconds(
+    start_hosts: StartHosts, boots: Sequence[str]
+) -> None:
+    pull_cable_for(7.0, start_hosts(6.0, boots=boots))
 
 
 @pytest.mark.slow  # test_nodes.py freezes a node in every run

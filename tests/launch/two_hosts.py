@@ -6,6 +6,7 @@ import functools
 import os
 import shlex
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.launch.conftest import Run
@@ -58,11 +59,14 @@ class TwoHosts:
         for end in (in_0, to_out_0, to_err_0, in_1, to_out_1, to_err_1):
             os.close(end)
 
-    def lay_cable(self, folder: Path) -> None:
-        """Make them two machines that reach each other; each needs a file in folder."""
-        for host in (0, 1):
+    def lay_cable(self, folder: Path, boots: Sequence[str] = ("boot-0", "boot-1")) -> None:
+        """Make them two machines that reach each other; each needs a file in folder.
+
+        With one boot id for both they are two containers of one machine.
+        """
+        for host, boot in enumerate(boots):
             boot_id = folder / f"boot{host}"
-            boot_id.write_text(f"boot-of-host-{host}\n")
+            boot_id.write_text(f"{boot}\n")
             mount = f"mount --bind {shlex.quote(str(boot_id))} {_BOOT_ID}"
             self.tell(host, f"{mount} && ip link set lo up && echo up")
             self.runs[host].wait_for("up")

@@ -29,6 +29,15 @@ def pid_namespace() -> str:
         return ""
 
 
+@functools.cache
+def network_namespace() -> str:
+    """Return the namespace whose network this process has: interfaces, addresses, cables."""
+    try:
+        return os.readlink("/proc/self/ns/net")
+    except OSError:
+        return ""
+
+
 def process_start(pid: int) -> int | None:
     """Return when a process started, in clock ticks since boot; None if it is not there.
 

@@ -15,7 +15,12 @@ from typing import Final
 from fastdist.core.device import Device
 from fastdist.core.errors import RpcError, StoreError
 from fastdist.core.version import __version__
-from fastdist.distributed.pipe.host import boot_id, pid_namespace, process_start
+from fastdist.distributed.pipe.host import (
+    boot_id,
+    network_namespace,
+    pid_namespace,
+    process_start,
+)
 from fastdist.distributed.pipe.limits import DEFAULT, Limits
 from fastdist.distributed.pipe.message import VERSION
 from fastdist.distributed.sockets import descriptor_limit
@@ -64,6 +69,7 @@ class Record:
     process_start: int | None = field(default_factory=lambda: process_start(os.getpid()))
     boot_id: str = field(default_factory=boot_id)
     pid_namespace: str = field(default_factory=pid_namespace)
+    network_namespace: str = field(default_factory=network_namespace)
     version: str = __version__
     wire_version: int = VERSION
     descriptors: int = field(default_factory=descriptor_limit)
@@ -93,8 +99,12 @@ class Record:
             raise RpcError(f"the store holds no record of a worker but {encoded[:80]!r}") from error
 
     def shares_host_with(self, other: Record) -> bool:
-        """Return whether both run on one machine."""
-        return self.boot_id == other.boot_id
+        """Return whether both run on one machine, and have its network in common.
+
+        Note    containers with networks of their own are two hosts: calls between them are to stop
+                when the network between them does, as all else that the two do
+        """
+        return self.boot_id == other.boot_id and self.network_namespace == other.network_namespace
 
     def shares_processes_with(self, other: Record) -> bool:
         """Return whether one's process id means the same to the other."""
@@ -110,7 +120,10 @@ class Record:
 
 def _require_types(record: Record) -> None:
     """Raise TypeError unless each field holds what it should: any member can write to the store."""
-    texts = (record.name, record.security, record.boot_id, record.pid_namespace, record.version)
+    texts = (
+        *(record.name, record.security, record.version),
+        *(record.boot_id, record.pid_namespace, record.network_namespace),
+    )
     numbers = (
         *(record.rank, record.world_size, record.incarnation, record.pid),
         *(record.wire_version, record.descriptors),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -201,3 +203,13 @@ def test_look_ups_agree_while_members_come_and_go(store: Store, members: Members
             thread.join()
     assert wrong == []
     assert [record.name for record in members.all()] == ["w0", "a"]
+
+
+def test_workers_of_one_machine_with_networks_of_their_own_are_on_two_hosts() -> None:
+    me = Record("a", 0, 2, 1, {}, {}, "none")
+    assert me.network_namespace == os.readlink("/proc/self/ns/net")
+    assert me.shares_host_with(replace(me, rank=1))
+    apart = Record.decode(replace(me, rank=1, network_namespace="net:[1]").encode())
+    assert not me.shares_host_with(apart) and not apart.shares_host_with(me)
+    # The kernel tells each of the other's end all the same.
+    assert me.shares_processes_with(apart)
