@@ -12,8 +12,9 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import closing, suppress
 
-from fastdist.core.errors import FastdistError, StoreError, StoreTimeoutError
+from fastdist.core.errors import FastdistError, RendezvousError, StoreError, StoreTimeoutError
 from fastdist.distributed.sockets import JobSecret
+from fastdist.distributed.sockets.patience import FROZEN_S, frozen_s
 from fastdist.distributed.store import Change, Store, TCPStore, Watch, host_store
 from fastdist.distributed.store.waiting_line import WaitingLine
 from fastdist.launch.environment import Place
@@ -26,7 +27,7 @@ JOIN_S = 300.0
 # port any more; any other is known by its silence. Workers wait as long for a peer while a network
 # is down: launchers with less patience would end a job that goes on by itself.
 BEAT_S = 0.5
-LOST_S = 10.0
+LOST_S = FROZEN_S
 _ASK_S = 5.0
 _TRY_S = 1.0
 _PAUSE_S = 0.1
@@ -58,6 +59,7 @@ class Meeting:
         self._news: deque[Failure | str] = deque()
         # Of workers here; appended by the main thread, taken by the other one.
         self._ended_ranks: deque[int] = deque()
+        self._lost_s = _patience_s()
         self._own_end: str | None = None
         self._is_hurried = False
         self._host_has_ended = False
@@ -228,6 +230,14 @@ class Meeting:
         return False
 
 
+def _patience_s() -> float:
+    """Return how long another node may be silent: as long as workers are told to wait for one."""
+    try:
+        return frozen_s(default=LOST_S)
+    except ValueError as error:
+        raise RendezvousError(str(error)) from error
+
+
 class _Lines(io.StringIO):
     """What a WaitingLine writes, handed on line by line."""
 
@@ -246,6 +256,7 @@ class _Roll:
     def __init__(self, meeting: Meeting) -> None:
         self._meeting = meeting
         self._me = meeting._options.node_rank
+        self._lost_s = meeting._lost_s
         self._others = set(range(meeting._options.nodes)) - {self._me}
         now = time.monotonic()
         self._heard = dict.fromkeys(self._others, now)
@@ -265,7 +276,7 @@ class _Roll:
                     self._keep_by(store, watch)
                 return
             except StoreError as error:
-                self._meeting.connect_again(error, self._reached + LOST_S)
+                self._meeting.connect_again(error, self._reached + self._lost_s)
 
     def _keep_by(self, store: Store, watch: Watch) -> None:
         told_end = False
@@ -316,7 +327,7 @@ class _Roll:
         now = time.monotonic()
         for node in sorted(self._others - self._ended):
             silent_s = now - self._heard[node]
-            if silent_s > LOST_S:
+            if silent_s > self._lost_s:
                 self._ended.add(node)
                 self._left.add(node)
                 sentence = f"{self._meeting.name(node)} was lost: not heard for {silent_s:.0f} s"
@@ -324,6 +335,6 @@ class _Roll:
 
     def _wait_for_others_to_leave(self, watch: Watch) -> None:
         """Serve the store a little longer, where it is served here."""
-        until = time.monotonic() + LOST_S
+        until = time.monotonic() + self._lost_s
         while self._me == 0 and self._left < self._others and time.monotonic() < until:
             self._listen(watch, min(until, time.monotonic() + BEAT_S))

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from fastdist.distributed.sockets.patience import FROZEN_S, frozen_s
 from fastdist.launch.report import Failure
 from fastdist.launch.worker_process import WorkerProcess
 
 # As long as workers wait for a silent peer.
-STOPPED_S = 10.0
+STOPPED_S = FROZEN_S
 LOOK_EVERY_S = 1.0
 
 
@@ -27,6 +28,7 @@ class StoppedWorkers:
     def __init__(self) -> None:
         self._stopped_at: dict[int, float] = {}
         self._look_at = -math.inf
+        self._stopped_s = frozen_s(default=STOPPED_S)
 
     def next_look(self, workers: Sequence[WorkerProcess]) -> float:
         """Return when to look, math.inf while there is nothing to look for."""
@@ -34,7 +36,7 @@ class StoppedWorkers:
         return self._look_at if 0 < len(running) < len(workers) else math.inf
 
     def look(self, workers: Sequence[WorkerProcess], now: float) -> Failure | None:
-        """Return what is wrong if a worker has been stopped for STOPPED_S."""
+        """Return what is wrong if a worker has been stopped for too long."""
         self._look_at = now + LOOK_EVERY_S
         stopped = {
             worker.pid: self._stopped_at.get(worker.pid, now)
@@ -44,7 +46,7 @@ class StoppedWorkers:
         self._stopped_at = stopped
         for worker in workers:
             since = stopped.get(worker.pid, math.inf)
-            if now - since >= STOPPED_S:
+            if now - since >= self._stopped_s:
                 return Failure(
                     f"rank {worker.rank} (pid {worker.pid}) has been stopped by a signal for "
                     f"{now - since:.0f} s while others have ended; `kill -CONT {worker.pid}` would "

@@ -103,6 +103,12 @@ def test_a_job_outlives_a_cable_that_is_pulled_for_seven_seconds(
     pull_cable_for(7.0, start_hosts(6.0, boots=boots))
 
 
+def test_a_job_that_is_told_to_outlives_a_cable_that_is_pulled_for_longer(
+    start_hosts: StartHosts,
+) -> None:
+    pull_cable_for(13.0, start_hosts(11.0, "FASTDIST_FROZEN_S=25"))
+
+
 @pytest.mark.slow  # test_nodes.py freezes a node in every run
 def test_a_cable_that_is_pulled_for_good_is_an_error_at_both_ends(hosts: TwoHosts) -> None:
     hosts.set_cable("down")
@@ -110,3 +116,4 @@ def test_a_cable_that_is_pulled_for_good_is_an_error_at_both_ends(hosts: TwoHost
         run.wait_for("status 1.", LOST_S + 5.0)
         lost = f"node {1 - node} ({ADDRESSES[1 - node]}) was lost", f"worker 'worker{1 - node}'"
         assert any(name in run.err.decode() for name in lost)
+        assert "nobody listens" not in run.err.decode()

@@ -213,8 +213,9 @@ def add_hooks(
 def add_silence_hook(hook: Callable[[WorkerInfo, str], None]) -> None:
     """Call hook(worker, why), on a pool thread, for each worker that does not answer.
 
-    It may come back: after 3 s without a sign of life it is given 7 s more before its calls fail,
-    and one that lives while its Python does not answer for 60 s is only told of.
+    It may come back: after 3 s without a sign of life it is waited for until frozen_s, an option,
+    is over and its calls fail; one that lives while its Python does not answer for 60 s is only
+    told of.
     """
     silence_hooks.append(hook)
 

@@ -10,6 +10,7 @@ from fastdist.core.device import Device
 from fastdist.distributed.pipe.context import channels_of_environment, transports_of_environment
 from fastdist.distributed.pipe.limits import DEFAULT, Limits
 from fastdist.distributed.pipe.registry import channels, transports
+from fastdist.distributed.sockets import patience
 
 from . import constants
 from .durations import seconds
@@ -48,6 +49,12 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
     what sys.setswitchinterval gets while RPC is up, None to leave it; `local_address` is where this
     worker listens (else FASTDIST_ADDRESS, else the address by which it reaches the store).
 
+    `frozen_s` is how long a worker may give no sign of life (frozen, or its network is down) before
+    it is lost: 10 s, or what FASTDIST_FROZEN_S says, which launchers of several nodes go by as
+    well. `grace_s` is how long its address may refuse connections, for nobody listens there: 1 s,
+    and between machines frozen_s, or what FASTDIST_GRACE_S says. An end that the kernel tells of is
+    known at once.
+
     Raises  RuntimeError for a thread count below 1, an unknown transport or channel; ValueError for
             devices that are none, a device map that is not one to one, or a negative time;
             TypeError for what is no number
@@ -69,6 +76,8 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         limits: Limits | None = None,
         switch_interval: float | None = constants.SWITCH_INTERVAL_S,
         local_address: str | None = None,
+        frozen_s: float | None = None,
+        grace_s: float | None = None,
         _transports: Sequence[str] | None = None,
         _channels: Sequence[str] | None = None,
     ) -> None:
@@ -92,6 +101,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         if not isinstance(local_address, str | None):
             raise TypeError(f"local_address is {local_address!r}; expected text such as '10.0.0.7'")
         self.local_address = local_address
+        self.frozen_s, self.grace_s = patience.frozen_s(frozen_s), patience.grace_s(grace_s)
         if _transports is None:
             _transports = transports_of_environment()
         if _transports is not None:

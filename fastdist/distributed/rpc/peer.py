@@ -34,6 +34,7 @@ from .peer_state import (
     Suspect,
     Unresponsive,
 )
+from .probing import Prober
 from .progress import Progress
 from .received_calls import UNREAD_STEP_BYTES
 
@@ -58,7 +59,7 @@ _EVENT_OF = {
     monitor.DISCONNECTED: Event.DISCONNECTED,
     # Also what a frozen peer's host leads to: it takes the connection, and nobody answers.
     monitor.HANDSHAKE_FAILED: Event.DISCONNECTED,
-    monitor.CONNECT_RETRIED: Event.REFUSED,
+    monitor.CONNECT_RETRIED: Event.RETRIED,
     monitor.CONNECTED: Event.REACHED,
     monitor.REFUSED: Event.REJECTED,
 }
@@ -85,6 +86,7 @@ class Peer:
         on_late: Callable[[Peer, list[Buffer]], None],
         on_lost: Callable[[Peer], None],
         on_silent: Callable[[Peer, str], None],
+        patience: Patience | None = None,
     ) -> None:
         self.record = record
         self.info = record.info
@@ -99,8 +101,13 @@ class Peer:
         self.lender: Lender | None = None
         own_lanes = min(own_lanes_between(me, record), record.limits.connections - 1)
         self.pipe = Pipe(self._connect, self._greet, self._attend, own_lanes)
-        same_host = me.shares_host_with(record)
-        self._state = PeerState(progress.now(), Patience(grace_s=1.0 if same_host else 10.0))
+        self._state = PeerState(progress.now(), patience)
+        # Of a unix socket it is known: its file, or who listens there, is gone.
+        self._prober: Prober | None = None
+        if self.transport == "uv":
+            self._prober = Prober(
+                record.addresses["uv"], progress, lambda: self._state.is_out_of_reach, self._step
+            )
         self._me = me
         self._context = context
         self._progress = progress
@@ -294,8 +301,17 @@ class Peer:
             if kind is None:
                 return
             event = _EVENT_OF.get(kind)
-            if event is not None:
+            if event is Event.RETRIED:
+                self._was_retried()
+            elif event is not None:
                 self._step(event)
+
+    def _was_retried(self) -> None:
+        if self._prober is None:
+            self._step(Event.REFUSED)
+        else:
+            self._step(Event.RETRIED)
+            self._prober.look_soon()
 
     def _step(self, event: Event, reason: str = "") -> None:
         if event is Event.DISCONNECTED and self._shared is not None:
@@ -389,6 +405,8 @@ class Peer:
         self._on_lost(self)
 
     def _unwatch(self) -> None:
+        if self._prober is not None:
+            self._prober.stop()
         if self._shared is not None:
             self._progress.unwatch(self._shared.fileno())
             self._progress.unwatch(self._connection_fd)

@@ -3,9 +3,10 @@
 # Events come from the agent (or from a simulator), with the time; actions go back. Everything that
 # a peer's state depends on is in this file, so that it can be tried with any order of events.
 #
-# A broken connection alone is not death: libzmq reconnects. A peer that refuses connections is dead
-# after a grace; one that only does not answer (frozen, or cut off) after `frozen_s`, counted from
-# its last sign of life, which is the heartbeat timeout before libzmq broke the connection. A peer
+# A broken connection alone is not death: libzmq reconnects. A peer whose host says that nobody
+# listens there is dead after a grace; one that only does not answer (frozen, or cut off) after
+# `frozen_s`, counted from its last sign of life, which is the heartbeat timeout before libzmq broke
+# the connection. What was seen of it meanwhile is told: a cable may be pulled, and no more. A peer
 # whose process has ended is dead at once. One that says goodbye has answered everything before, but
 # by another connection: it is dead when the connection of those answers ends. Dead is final: the
 # incarnation is fenced, and what it says when it wakes up is refused.
@@ -18,6 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeAlias
+
+from fastdist.distributed.sockets.patience import FROZEN_S, GRACE_S
 
 
 class State(Enum):
@@ -34,7 +37,9 @@ class Event(Enum):
 
     CONNECTED = auto()  # a handshake succeeded
     DISCONNECTED = auto()  # the connection broke, or heartbeats stopped
-    REFUSED = auto()  # nobody listens at its address, or so it seems: libzmq tries again
+    RETRIED = auto()  # libzmq tries to connect again, and does not say why it has to
+    REFUSED = auto()  # its host says that nobody listens at its address
+    UNREACHED = auto()  # an attempt to connect came to nothing: no answer, or no way there
     REACHED = auto()  # its host took a connection; whether the peer will answer is not known
     REJECTED = auto()  # it does not accept our key, or we not its
     PROCESS_ENDED = auto()  # the host's process table says so
@@ -42,6 +47,10 @@ class Event(Enum):
     ASKED = auto()  # the agent sent a question of its own
     ANSWERED = auto()  # the answer to one came
     TICK = auto()  # only time has passed
+
+
+_TOOK_A_CONNECTION = "its host took a connection"
+_ATTEMPTS = frozenset({Event.RETRIED, Event.REFUSED, Event.UNREACHED, Event.REACHED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +93,12 @@ class Patience:
     """How long what may last, in seconds.
 
     `heartbeat_s` is libzmq's heartbeat timeout: so long ago the last sign of life was when it
-    breaks a connection.
+    breaks a connection. `frozen_s` and `grace_s` are for users to choose.
     """
 
     suspect_s: float = 3.0
-    frozen_s: float = 10.0
-    grace_s: float = 1.0
+    frozen_s: float = FROZEN_S
+    grace_s: float = GRACE_S
     heartbeat_s: float = 2.5
     join_s: float = 10.0
     leave_s: float = 1.0
@@ -105,6 +114,7 @@ class PeerState:
 
     __slots__ = (
         "_asked_since",
+        "_found",
         "_is_broken",
         "_leaving_since",
         "_patience",
@@ -122,12 +132,14 @@ class PeerState:
         self._leaving_since: float | None = None
         # Whether a connection, or the attempt at one, has come to nothing since the last success.
         self._is_broken = False
+        # What the attempts at a connection have found since.
+        self._found = ""
         # Since when a question has been without an answer, on a connection that holds.
         self._asked_since: float | None = None
         self.is_unresponsive = False
 
     def step(self, event: Event, now: float, reason: str = "") -> list[Action]:
-        """Take one event and return what to do about it; REJECTED may come with a reason."""
+        """Take one event and return what to do; REJECTED and UNREACHED come with a reason."""
         if self.state is State.DEAD:
             return []
         if self._leaving_since is not None or event is Event.LEFT:
@@ -145,15 +157,14 @@ class PeerState:
             self._asked_since = now
         elif event is Event.ANSWERED:
             self._asked_since, self.is_unresponsive = None, False
-        if event in (Event.REFUSED, Event.REACHED):
-            if self._silent_since is None:
-                # Whoever tries to connect is not connected, though nobody said that it broke.
-                self._note_break(now)
-            if event is Event.REACHED:
-                self._refused_since = None
-            elif self._refused_since is None:
-                self._refused_since = now
+        if event in _ATTEMPTS:
+            self._note_attempt(event, now, reason)
         return self._look(now)
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Whether there is no connection, and nothing at its address took the last attempt."""
+        return self._silent_since is not None and self._found != _TOOK_A_CONNECTION
 
     def next_look(self) -> float | None:
         """Return when time alone changes something; None while all is well."""
@@ -172,10 +183,23 @@ class PeerState:
             times.append(self._refused_since + self._patience.grace_s)
         return min(times)
 
+    def _note_attempt(self, event: Event, now: float, reason: str) -> None:
+        if self._silent_since is None:
+            # Whoever tries to connect is not connected, though nobody said that it broke.
+            self._note_break(now)
+        if event is Event.REFUSED:
+            if self._refused_since is None:
+                self._refused_since = now
+        elif event is Event.UNREACHED:
+            self._refused_since, self._found = None, f"no connection to its address: {reason}"
+        elif event is Event.REACHED:
+            self._refused_since, self._found = None, _TOOK_A_CONNECTION
+
     def _connected(self) -> list[Action]:
         was_broken, self._is_broken = self._is_broken, False
         self.state = State.ALIVE
         self._silent_since = self._refused_since = None
+        self._found = ""
         return [Recover()] if was_broken else []
 
     def _leave(self, event: Event, now: float) -> list[Action]:
@@ -202,11 +226,17 @@ class PeerState:
         if self._silent_since is None:
             return self._look_at_question(now)
         patience = self._patience
-        if self._refused_since is not None and now >= self._refused_since + patience.grace_s:
+        is_late = now >= self._silent_since + self._limit()
+        if self._refused_since is not None and (
+            is_late or now >= self._refused_since + patience.grace_s
+        ):
             return self._die("nobody listens at its address any more")
-        if now >= self._silent_since + self._limit():
+        if is_late:
             silent_s = now - self._silent_since
-            return self._die(f"no sign of life for {silent_s:.1f} s: it is frozen or cut off")
+            found = f" ({self._found})" if self._found else ""
+            return self._die(
+                f"no sign of life for {silent_s:.1f} s: it is frozen or cut off{found}"
+            )
         actions: list[Action] = []
         if self.state is State.ALIVE and now >= self._silent_since + patience.suspect_s:
             self.state = State.SUSPECT

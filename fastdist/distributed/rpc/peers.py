@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from fastdist.core.errors import RpcNotRunningError
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.credit import Credit
+from fastdist.distributed.sockets.patience import FROZEN_S, GRACE_S
 
 from .agent import lost_hooks, tell_silence
 from .membership import Membership, Record, WorkerInfo
 from .message_types import MessageType
 from .peer import Peer
+from .peer_state import Patience
 from .serving import Server, stale_error
 
 if TYPE_CHECKING:
@@ -34,8 +36,15 @@ class Peers:
     Thread  any, after `attend`; `admit`, `has_left` and `has_parted` are for the pool's leader
     """
 
-    def __init__(self, members: Membership, context: Context) -> None:
+    def __init__(
+        self,
+        members: Membership,
+        context: Context,
+        frozen_s: float = FROZEN_S,
+        grace_s: float | None = None,
+    ) -> None:
         self._members = members
+        self._frozen_s, self._grace_s = frozen_s, grace_s
         self._me = members.me
         self._context = context
         # Guards the three below it. Peers are looked up without it: entries appear, and go where
@@ -171,9 +180,18 @@ class Peers:
             self._client.late_answer_came,
             self._was_lost,
             lambda peer, why: tell_silence(self._pool, peer.info, why),
+            self._patience_with(record),
         )
         peer.lender = self._arenas.lender_to(record)
         return peer
+
+    def _patience_with(self, record: Record) -> Patience:
+        grace_s = self._grace_s
+        if grace_s is None:
+            # Between machines what refuses may be the network: it has as long as silence has.
+            grace_s = GRACE_S if self._me.shares_host_with(record) else self._frozen_s
+        join_s = max(self._frozen_s, FROZEN_S)
+        return Patience(frozen_s=self._frozen_s, grace_s=grace_s, join_s=join_s)
 
     def _is_replaced(self, peer: Peer) -> bool:
         """Return whether another worker has the rank now, in a dynamic group.

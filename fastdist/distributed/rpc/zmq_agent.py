@@ -95,7 +95,7 @@ class ZmqAgent(RpcAgent):
         except BaseException:
             self._listener.close()
             raise
-        peers = Peers(self.members, self._context)
+        peers = Peers(self.members, self._context, options.frozen_s, options.grace_s)
         self.peers, self._peers = peers, peers.by_id
         server = Server(
             self._listener, self.me, self.counts, peers.admit, peers.has_left, peers.has_parted

@@ -8,8 +8,9 @@
 # job's secret into CURVE keys, `certificates.py` reads keys of members that share none,
 # `authenticator.py` is the thread that admits them, `connections.py` counts how often. `waiting.py`
 # tells how to sleep on a ZeroMQ socket (Note [ZMQ_FD is edge triggered]), `doorbell.py` how to wake
-# such a sleeper, `monitor.py` what became of a connection. `addresses.py` knows ports, the
-# directories for ipc sockets, and by which address others reach this machine.
+# such a sleeper, `monitor.py` what became of a connection, `attempt.py` why none comes about, and
+# `patience.py` how long that may last. `addresses.py` knows ports, the directories for ipc sockets,
+# and by which address others reach this machine.
 #
 # A ROUTER that serves a worker:      router = make_socket(zmq.ROUTER, "router of rank 1")
 #                                     bind(router, ipc_endpoint("router"))      (ipc before tcp)
@@ -28,6 +29,7 @@ from .addresses import (
     runtime_directory,
     wait_until_free,
 )
+from .attempt import Attempt
 from .certificates import CertificateFolder
 from .connections import MAX_CONNECTIONS, Connections
 from .context import Socket, open_socket_count, open_socket_names, terminate, unique_name
@@ -58,6 +60,7 @@ from .waiting import HasFileno, Waiter, has_message, poll_timeout_ms
 __all__ = [
     "MAX_CONNECTIONS",
     "MAX_FRAME_BYTES",
+    "Attempt",
     "CertificateFolder",
     "CertificateSecurity",
     "Connections",

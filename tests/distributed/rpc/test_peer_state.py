@@ -18,6 +18,7 @@ from fastdist.distributed.rpc.peer_state import (
     Unresponsive,
 )
 
+_ATTEMPTS = (Event.REFUSED, Event.UNREACHED, Event.REACHED)
 PATIENCE = Patience(suspect_s=3, frozen_s=10, grace_s=1, heartbeat_s=2, join_s=10)
 
 
@@ -104,6 +105,54 @@ def test_a_peer_that_refuses_connections_is_dead_after_the_grace() -> None:
     peer.step(Event.REFUSED, 5.5)
     (action,) = peer.step(Event.REFUSED, 6.0)
     assert isinstance(action, Die) and "nobody listens" in action.reason
+
+
+def test_an_address_that_refuses_is_dead_for_that_even_where_silence_has_no_more_time() -> None:
+    peer = PeerState(0.0, Patience(frozen_s=10, grace_s=10, heartbeat_s=2))
+    peer.step(Event.CONNECTED, 0.0)
+    peer.step(Event.DISCONNECTED, 5.0)
+    peer.step(Event.REFUSED, 5.5)
+    (action,) = peer.step(Event.TICK, 13.0)
+    assert action == Die("nobody listens at its address any more")
+
+
+def test_a_peer_that_cannot_be_reached_has_as_long_as_a_frozen_one_and_is_not_said_gone() -> None:
+    peer = alive()
+    peer.step(Event.DISCONNECTED, 102.0)
+    for tenths in range(1025, 1100, 5):
+        peer.step(Event.RETRIED, tenths / 10)
+        peer.step(Event.UNREACHED, tenths / 10 + 0.1, "No route to host")
+    assert peer.state is State.SUSPECT
+    (action,) = peer.step(Event.TICK, 110.0)
+    assert isinstance(action, Die)
+    assert action.reason == (
+        "no sign of life for 10.0 s: it is frozen or cut off "
+        "(no connection to its address: No route to host)"
+    )
+
+
+@pytest.mark.parametrize("event", [Event.UNREACHED, Event.REACHED])
+def test_what_refused_once_and_does_not_any_more_is_not_counted_as_gone(event: Event) -> None:
+    peer = alive()
+    peer.step(Event.DISCONNECTED, 5.0)
+    peer.step(Event.REFUSED, 5.1)
+    peer.step(event, 5.9, "No route to host")
+    peer.step(Event.TICK, 7.0)
+    assert peer.state is State.SUSPECT or peer.state is State.ALIVE
+    assert peer.step(Event.CONNECTED, 9.0) == [Recover()]
+
+
+def test_a_connection_is_tried_for_only_while_nothing_takes_one() -> None:
+    peer = alive()
+    assert not peer.is_out_of_reach
+    peer.step(Event.RETRIED, 5.0)
+    assert peer.is_out_of_reach
+    peer.step(Event.REACHED, 5.1)
+    assert not peer.is_out_of_reach
+    peer.step(Event.UNREACHED, 6.0, "no answer")
+    assert peer.is_out_of_reach
+    peer.step(Event.CONNECTED, 6.1)
+    assert not peer.is_out_of_reach
 
 
 @pytest.mark.parametrize("event", [Event.REFUSED, Event.REACHED])
@@ -194,7 +243,8 @@ def test_silence_is_always_followed_by_death_within_its_time() -> None:
             assert look is not None
             if rng.random() < 0.5:
                 now = min(look, now + rng.random())
-                peer.step(rng.choice((Event.DISCONNECTED, Event.REFUSED, Event.REACHED)), now)
+                event = rng.choice((Event.DISCONNECTED, Event.RETRIED, *_ATTEMPTS))
+                peer.step(event, now, "no answer")
             else:
                 now = max(now, look)
                 peer.step(Event.TICK, now)

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc import peer
+from fastdist.distributed.rpc import peer, peers
 from fastdist.distributed.rpc.peer_state import Patience
 from tests.distributed.workers import run_group
 from tests.standstill import Standstill
@@ -54,7 +54,7 @@ def wait_until_w1_is(how: str) -> None:
 def wait_for_a_stuck_worker(path: str) -> tuple[str, float]:
     """Return what was told of silences, and how long this worker stood still."""
     peer.BEAT_S = 0.2
-    peer.Patience = functools.partial(Patience, unresponsive_s=SILENT_S)  # type: ignore[assignment,misc]
+    peers.Patience = functools.partial(Patience, unresponsive_s=SILENT_S)  # type: ignore[assignment,misc]
     rpc.add_silence_hook(note)
     logging.getLogger(peer.__name__).addHandler(Ends())
     with Standstill() as stood:

@@ -1,0 +1,58 @@
+"""One attempt to connect to a TCP address, made to learn why it fails: libzmq does not tell."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket as standard_socket
+
+from .options import split_tcp_endpoint
+
+
+class Attempt:
+    """A connection that is begun at once, and closed by who made it; nothing is sent on it.
+
+    Thread  one; never blocks. Poll reports an error on fileno() as soon as the attempt fails
+    Raises  OSError, if no descriptor is left
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        host, port = split_tcp_endpoint(endpoint)
+        family = standard_socket.AF_INET6 if ":" in host else standard_socket.AF_INET
+        self._socket = standard_socket.socket(family, standard_socket.SOCK_STREAM)
+        self._socket.setblocking(False)
+        self._error = self._socket.connect_ex((host, port))
+
+    def fileno(self) -> int:
+        """Return the descriptor to poll."""
+        return self._socket.fileno()
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether the host answers that nobody listens at the port."""
+        return self._found() == errno.ECONNREFUSED
+
+    def why_not(self) -> str:
+        """Return why nothing came of it, or has yet; empty if somebody listens there."""
+        error = self._found()
+        if error == errno.EINPROGRESS:
+            return "no answer"
+        return os.strerror(error) if error else ""
+
+    def close(self) -> None:
+        """Close the connection, however far it is."""
+        self._socket.close()
+
+    def _found(self) -> int:
+        if self._error == errno.EINPROGRESS:
+            # The kernel tells an error once.
+            error = self._socket.getsockopt(standard_socket.SOL_SOCKET, standard_socket.SO_ERROR)
+            self._error = error or (0 if self._is_connected() else errno.EINPROGRESS)
+        return self._error
+
+    def _is_connected(self) -> bool:
+        try:
+            self._socket.getpeername()
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,62 @@
+"""How long a silent worker is waited for: by its peers, and by launchers of other nodes."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from numbers import Real
+from typing import Final
+
+FROZEN_S: Final = 10.0
+GRACE_S: Final = 1.0
+# What is shorter is how long a connection takes to be found broken, and to come back.
+LEAST_FROZEN_S: Final = 3.0
+
+_FROZEN_VARIABLE: Final = "FASTDIST_FROZEN_S"
+_GRACE_VARIABLE: Final = "FASTDIST_GRACE_S"
+
+
+def frozen_s(
+    chosen: object = None,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    default: float = FROZEN_S,
+) -> float:
+    """Return how long a worker or a node without a sign of life is waited for.
+
+    Raises  TypeError or ValueError naming the option or the variable
+    """
+    if chosen is not None:
+        return _seconds("frozen_s", chosen, LEAST_FROZEN_S)
+    said = _said(_FROZEN_VARIABLE, environment, LEAST_FROZEN_S)
+    return default if said is None else said
+
+
+def grace_s(chosen: object = None, environment: Mapping[str, str] = os.environ) -> float | None:
+    """Return how long an address may refuse connections; None where nobody has chosen.
+
+    Raises  TypeError or ValueError naming the option or the variable
+    """
+    if chosen is not None:
+        return _seconds("grace_s", chosen, 0.0)
+    return _said(_GRACE_VARIABLE, environment, 0.0)
+
+
+def _said(variable: str, environment: Mapping[str, str], least: float) -> float | None:
+    text = environment.get(variable, "")
+    if not text:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(f"{variable} is {text!r}; expected a number of seconds") from None
+    return _seconds(variable, number, least)
+
+
+def _seconds(name: str, value: object, least: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} is {value!r}; expected a number of seconds")
+    if not least <= float(value) < math.inf:
+        raise ValueError(f"{name} is {value!r}; expected seconds, {least:g} or more")
+    return float(value)

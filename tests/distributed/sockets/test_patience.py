@@ -1,0 +1,41 @@
+"""How long silence may last, as options and the environment say it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fastdist.distributed.rpc import TensorPipeRpcBackendOptions
+from fastdist.distributed.sockets.patience import FROZEN_S, frozen_s, grace_s
+
+
+def test_an_option_goes_before_the_environment_and_that_before_the_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for variable in ("FASTDIST_FROZEN_S", "FASTDIST_GRACE_S"):
+        monkeypatch.delenv(variable, raising=False)
+    options = TensorPipeRpcBackendOptions()
+    assert (options.frozen_s, options.grace_s) == (FROZEN_S, None)
+    monkeypatch.setenv("FASTDIST_FROZEN_S", "60")
+    monkeypatch.setenv("FASTDIST_GRACE_S", "2.5")
+    options = TensorPipeRpcBackendOptions()
+    assert (options.frozen_s, options.grace_s) == (60.0, 2.5)
+    options = TensorPipeRpcBackendOptions(frozen_s=3, grace_s=0)
+    assert (options.frozen_s, options.grace_s) == (3.0, 0.0)
+
+
+@pytest.mark.parametrize("value", [2.9, 0, -1, float("inf"), float("nan")])
+def test_less_than_a_connection_needs_to_come_back_and_for_ever_are_refused(value: float) -> None:
+    text = f"frozen_s is {value!r}; expected seconds, 3 or more"
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        TensorPipeRpcBackendOptions(frozen_s=value)
+
+
+def test_what_is_no_number_is_told_with_its_name() -> None:
+    with pytest.raises(TypeError, match=r"^grace_s is '1 s'; expected a number of seconds$"):
+        grace_s("1 s")
+    with pytest.raises(ValueError, match=r"^FASTDIST_FROZEN_S is 'long'; expected a number of sec"):
+        frozen_s(environment={"FASTDIST_FROZEN_S": "long"})
+    with pytest.raises(ValueError, match=r"^FASTDIST_GRACE_S is -1\.0; expected seconds, 0 "):
+        grace_s(environment={"FASTDIST_GRACE_S": "-1"})
