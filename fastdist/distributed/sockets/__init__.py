@@ -6,7 +6,8 @@
 # a ZAP handler lets everybody in. `options.py` makes sockets with the house's options and binds and
 # connects them; tcp never without a decision about security. `secret.py` and `security.py` turn the
 # job's secret into CURVE keys, `certificates.py` reads keys of members that share none,
-# `authenticator.py` is the thread that admits them, `connections.py` counts how often. `waiting.py`
+# `authenticator.py` is the thread that admits them, `connections.py` counts how often, and
+# `refusals.py` who did not get in. `waiting.py`
 # tells how to sleep on a ZeroMQ socket (Note [ZMQ_FD is edge triggered]), `doorbell.py` how to wake
 # such a sleeper, `monitor.py` what became of a connection, `attempt.py` why none comes about, and
 # `patience.py` how long that may last. `addresses.py` knows ports, the directories for ipc sockets,
@@ -45,6 +46,7 @@ from .options import (
     split_tcp_endpoint,
     tcp_endpoint,
 )
+from .refusals import Refusals, Tell
 from .secret import JobSecret
 from .security import (
     CertificateSecurity,
@@ -69,11 +71,13 @@ __all__ = [
     "HasFileno",
     "JobSecret",
     "NoSecurity",
+    "Refusals",
     "Roster",
     "Security",
     "Socket",
     "SocketEvent",
     "SocketMonitor",
+    "Tell",
     "Waiter",
     "authenticated_rank",
     "bind",

@@ -15,6 +15,7 @@ from .connections import Connections, hang_up
 from .context import Socket, open_socket, unique_name
 from .doorbell import Doorbell
 from .monitor import SocketMonitor
+from .refusals import Refusals
 from .waiting import Waiter, has_message
 
 # From a public key (32 bytes) to the User-Id that messages of this connection carry, or None to
@@ -27,19 +28,27 @@ _JOIN_S = 5.0
 
 
 class Door(NamedTuple):
-    """One bound socket: who may come in, and, where members are counted, who has."""
+    """One bound socket: who may come in, and, where that is counted, who has and who may not."""
 
     lookup: Lookup
     connections: Connections | None = None
+    refusals: Refusals | None = None
     events: SocketMonitor | None = None
 
-    def take_note(self) -> None:
-        """Read what the monitor has told since the last time; on the handler's thread."""
-        if self.events is not None and self.connections is not None:
-            while (event := self.events.try_receive()) is not None:
+    def take_note(self) -> float | None:
+        """Read what the monitor has told since the last time; on the handler's thread.
+
+        Return when to do so again though nothing happens, None for never.
+        """
+        while self.events is not None and (event := self.events.try_receive()) is not None:
+            if self.connections is not None:
                 self.connections.happened(event)
+            if self.refusals is not None:
+                self.refusals.happened(event)
+        if self.connections is not None:
             for descriptor, endpoint in self.connections.take_overdue():
                 hang_up(descriptor, endpoint)
+        return None if self.refusals is None else self.refusals.look()
 
 
 class Verdict(NamedTuple):
@@ -64,16 +73,19 @@ _doors: dict[str, Door] = {}
 
 
 def admit(
-    lookup: Lookup, connections: Connections | None = None, events: SocketMonitor | None = None
+    lookup: Lookup,
+    connections: Connections | None = None,
+    refusals: Refusals | None = None,
+    events: SocketMonitor | None = None,
 ) -> str:
     """Return a new ZAP domain for which lookup decides; the first one starts the thread.
 
-    With `connections`, a member is let in while that counts few enough. `events` are the socket's,
-    made with reader_closes; the thread reads them.
+    With `connections`, a member is let in while that counts few enough; `refusals` hear of those
+    who are not. `events` are the socket's, made with reader_closes; the thread reads them.
     """
     global _handler
     domain = unique_name("fastdist")
-    door = Door(lookup, connections, events)
+    door = Door(lookup, connections, refusals, events)
     with _handler_lock:
         if _handler is None:
             _handler = _Handler()
@@ -163,13 +175,14 @@ class _Handler:
 
     def _run(self) -> None:
         waiter = Waiter(self._socket, self._bell)
+        look_at: float | None = None
         try:
             while not self._is_stopping:
-                if self._bell in waiter.wait(None):
+                if self._bell in waiter.wait(look_at):
                     self._bell.clear()
                     self._obey(waiter)
-                for door in self._watched:
-                    door.take_note()
+                looks = [door.take_note() for door in self._watched]
+                look_at = min((look for look in looks if look is not None), default=None)
                 while has_message(self._socket):
                     answer(self._socket)
         finally:
@@ -206,14 +219,16 @@ def _judge(question: list[bytes]) -> Verdict:
     door = _doors.get(domain.decode(errors="replace"))
     if version != b"1.0" or mechanism != b"CURVE" or door is None:
         return _STRANGER
-    user = door.lookup(public_key)
+    user, host = door.lookup(public_key), address.decode(errors="replace")
+    # First what has ended: a peer that comes back must not be counted twice.
+    door.take_note()
+    if door.refusals is not None:
+        door.refusals.judged(host, may_enter=user is not None)
     if user is None:
         return _STRANGER
     connections = door.connections
     if connections is not None:
-        # First what has ended: a peer that comes back must not be counted twice.
-        door.take_note()
-        may_enter = connections.admit(user, address.decode(errors="replace"))
+        may_enter = connections.admit(user, host)
         for descriptor, endpoint in connections.take_overdue():
             hang_up(descriptor, endpoint)
         if not may_enter:

@@ -17,6 +17,7 @@ from .descriptors import descriptor_limit, raise_descriptor_limit
 
 if TYPE_CHECKING:
     from .connections import Connections
+    from .refusals import Refusals
 
 # libzmq's own limit of 1023 is too low: 500 peers with nine lanes each make 4,500 sockets, and a
 # monitor is two more. Each possible socket costs 12 bytes of the context's tables.
@@ -44,6 +45,7 @@ class Socket(zmq.Socket[bytes]):
     send = zmq.backend.Socket.send  # type: ignore[assignment]
     is_monitored: bool = False
     connections: Connections | None = None  # who is connected, where members are counted
+    refusals: Refusals | None = None  # who did not get in, where somebody wants to know
     _when_closed: list[Callable[[], None]] | None = None
 
     def when_closed(self, action: Callable[[], None]) -> None:

@@ -15,7 +15,7 @@ from . import authenticator
 from .certificates import CertificateFolder
 from .connections import MAX_CONNECTIONS, Connections
 from .context import Socket
-from .events import ACCEPTED, DISCONNECTED
+from .events import ACCEPTED, DISCONNECTED, HANDSHAKE_FAILED, MISMATCHED
 from .monitor import SocketMonitor
 from .secret import JobSecret
 
@@ -49,6 +49,9 @@ class NoSecurity:
 
     def protect_binds(self, socket: Socket, host: str) -> None:
         """Leave the socket as it is; warn once a process when host is not this machine alone."""
+        if socket.refusals is not None:
+            socket.refusals.asks_for_keys = False
+            _attend(socket, lambda public_key: None)
         warn_of_plaintext(host)
 
     def protect_connects(self, socket: Socket, host: str, peer: str) -> None:
@@ -76,14 +79,9 @@ class _Keyed(ABC):
 
     def protect_binds(self, socket: Socket, host: str) -> None:
         """Be a CURVE server that our own ZAP handler asks whom to let in, and how often."""
-        events = None
         if self._max_connections and socket.connections is None:
             socket.connections = Connections(self._max_connections)
-            # Before the bind, or its first events are lost. Nothing but these: where strangers use
-            # up all descriptors, libzmq tells of accepts that failed as fast as it can.
-            events = SocketMonitor(socket, (ACCEPTED, DISCONNECTED), reader_closes=True)
-        domain = authenticator.admit(self._admits, socket.connections, events)
-        socket.when_closed(lambda: authenticator.dismiss(domain))
+        domain = _attend(socket, self._admits)
         socket.set(zmq.CURVE_SERVER, 1)
         socket.set(zmq.CURVE_SECRETKEY, self._secret_key)
         socket.set(zmq.ZAP_DOMAIN, domain.encode())
@@ -228,6 +226,22 @@ class Roster:
                 if member_key == public_key:
                     rank = number
             return rank
+
+
+def _attend(socket: Socket, admits: authenticator.Lookup) -> str:
+    """Have the ZAP handler look after the socket's door from here on; return its domain there."""
+    kinds: list[str] = []
+    if not socket.is_monitored:
+        if socket.connections is not None or socket.refusals is not None:
+            kinds += [ACCEPTED, DISCONNECTED]
+        if socket.refusals is not None:
+            kinds += [HANDSHAKE_FAILED, MISMATCHED]
+    # Before the bind, or its first events are lost. Nothing but these: where strangers use up all
+    # descriptors, libzmq tells of accepts that failed as fast as it can.
+    events = SocketMonitor(socket, kinds, reader_closes=True) if kinds else None
+    domain = authenticator.admit(admits, socket.connections, socket.refusals, events)
+    socket.when_closed(lambda: authenticator.dismiss(domain))
+    return domain
 
 
 def derive_secret_key(secret: JobSecret, job_id: str, member: str) -> bytes:

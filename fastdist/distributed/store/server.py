@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import logging
+import os
+import socket
 import threading
 import time
 from collections.abc import Hashable, Mapping
@@ -12,7 +15,9 @@ import zmq
 from fastdist.core.errors import MessageError, StoreError
 from fastdist.distributed.sockets import (
     Doorbell,
+    Refusals,
     Security,
+    Tell,
     Waiter,
     authenticated_rank,
     bind,
@@ -25,7 +30,7 @@ from fastdist.distributed.sockets import (
 )
 
 from .mistakes import Mistakes
-from .state import Answer, Request, Status, StoreState
+from .state import Answer, Op, Request, Status, StoreState
 from .wire import Reply, pack_reply, unpack_question
 
 THREAD_NAME = "fastdist-store"
@@ -34,6 +39,8 @@ _FAREWELL_MS = 500
 _PORT_S = 1.0
 # How many requests are served before time-outs are looked at again.
 _BATCH = 256
+# Of what a member wants told.
+_MAX_LINE = 1000
 
 
 class StoreServer:
@@ -41,10 +48,16 @@ class StoreServer:
 
     Requests of strangers never get here when tcp is secured; rubbish that does is answered with a
     refusal, as is whatever else a single request raises, and a client that is gone is forgotten.
+    Who did not get in is told to `tell`, and to members that ask: this process alone knows.
     """
 
     def __init__(
-        self, host: str, port: int, security: Security, groups: Mapping[bytes, int] | None = None
+        self,
+        host: str,
+        port: int,
+        security: Security,
+        tell: Tell,
+        groups: Mapping[bytes, int] | None = None,
     ) -> None:
         self._state = StoreState()
         for name, world_size in (groups or {}).items():
@@ -55,6 +68,8 @@ class StoreServer:
         # The connections that have spoken.
         self._routes: set[bytes] = set()
         self._router = make_socket(zmq.ROUTER, "router of the store")
+        self._tell = tell
+        self._refusals = self._router.refusals = Refusals(tell)
         try:
             self.local_endpoint = bind(self._router, f"inproc://{unique_name('fastdist-store')}")
             self.endpoint = bind(self._router, tcp_endpoint(host, port), security)
@@ -111,15 +126,25 @@ class StoreServer:
             self._count(route, first)
             question = unpack_question(frames)
             owner, now = (route, question.request_id), time.monotonic()
-            deadline = now + question.timeout_s
-            request = Request(question.op, question.arguments, owner, deadline)
-            answers = self._state.submit(request, now)
+            if question.op is Op.DOOR:
+                answers = [Answer(owner, Status.OK, self._at_the_door(question.arguments))]
+            else:
+                deadline = now + question.timeout_s
+                request = Request(question.op, question.arguments, owner, deadline)
+                answers = self._state.submit(request, now)
         except MessageError as error:
             answers = [Answer(owner, Status.REFUSED, [str(error).encode()])]
         except Exception as error:
             told = self._mistakes.note("to read a request", error)
             answers = [Answer(owner, Status.REFUSED, [told.encode(errors="backslashreplace")])]
         self._send(answers)
+
+    def _at_the_door(self, lines: list[bytes]) -> list[bytes]:
+        """Tell what a member wants told here, and return who the host is and who was refused."""
+        for line in lines[:1]:
+            self._tell(logging.WARNING, line[:_MAX_LINE].decode(errors="replace"))
+        host = f"process {os.getpid()} on {socket.gethostname()}, at {self.endpoint}"
+        return [text.encode() for text in (host, *self._refusals.told())]
 
     def _count(self, route: bytes, first: zmq.Frame) -> None:
         """Tell those who count connections whose this one is; forget those that have ended."""
@@ -132,7 +157,9 @@ class StoreServer:
             self._routes.add(route)
             member = authenticated_rank(first)
             if member is not None:  # None: it comes from this process
-                connections.spoke(str(member), route, int(first.get(zmq.SRCFD)))
+                descriptor = int(first.get(zmq.SRCFD))
+                connections.spoke(str(member), route, descriptor)
+                self._refusals.spoke(descriptor, str(first.get("Peer-Address")))
 
     def _forget(self, route: bytes) -> None:
         self._routes.discard(route)

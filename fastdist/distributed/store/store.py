@@ -18,7 +18,10 @@ from .state import Op, Status, require_fits
 from .waiting_line import WaitingLine, name_ranks, speaks_for_node
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)
+# Who is told of a mistake, or asked what it has seen, is not waited for longer.
+ASK_S = 1.0
 
+_MAX_REFUSALS = 8
 _NUMBERS = (Op.ADD, Op.NUM_KEYS)
 _NUM_FRAMES = dict.fromkeys((*_NUMBERS, Op.CHECK, Op.COMPARE_SET, Op.DELETE), 1)
 
@@ -159,10 +162,22 @@ class Store(ABC):
                 launcher says that one has ended that did not come
         """
         arguments = [key_bytes(group), b"%d" % rank, b"%d" % world_size, value_bytes(value)]
-        if not who:
-            return self._ask(Op.JOIN, arguments, timeout)
+        try:
+            if not who:
+                return self._ask(Op.JOIN, arguments, timeout)
+            return self._join_aloud(arguments, self._seconds(timeout), who)
+        except StoreTimeoutError as late:
+            is_gone = isinstance(late.__cause__, StoreLostError)
+            refused = "" if is_gone else self.refused()
+            if not refused:
+                raise
+            raise StoreTimeoutError(f"{late}; {refused}", late.missing) from late
+
+    def _join_aloud(self, arguments: list[bytes], timeout_s: float, who: str) -> list[bytes]:
+        """Join, and say now and then for whom that one waits."""
+        group, rank, world_size = arguments[0].decode(), int(arguments[1]), int(arguments[2])
         late = StoreTimeoutError("")
-        with WaitingLine(who, self._seconds(timeout)) as line:
+        with WaitingLine(who, timeout_s) as line:
             for pause_s in line.pauses():
                 try:
                     return self._ask(Op.JOIN, arguments, pause_s)
@@ -182,6 +197,23 @@ class Store(ABC):
             if not late.missing:
                 raise late
             raise _not_all_came(repr(self), group, world_size, late.missing, line.waited_s)
+
+    def ask_at_the_door(self, line: str = "") -> list[str]:
+        """Return who hosts the store, and whom it has refused; have it told a line, if given.
+
+        Note    a store that nobody hosts has no door, and returns nothing
+        """
+        return []
+
+    def refused(self) -> str:
+        """Return, in a clause for an error, who came to the store and was refused, and why."""
+        try:
+            _, *refusals = self.ask_at_the_door() or ("",)
+        except StoreError:
+            return ""  # it is gone: of whoever it refused, it has told where it ran
+        shown = "; ".join(refusals[:_MAX_REFUSALS])
+        more = "" if len(refusals) <= _MAX_REFUSALS else "; and others"
+        return f"refused by the store meanwhile: {shown}{more}" if refusals else ""
 
     @abstractmethod
     def watch(self, prefix: str) -> Watch:
@@ -258,6 +290,8 @@ def _require_answers(store: str, op: Op, arguments: list[bytes], frames: list[by
         expected = len(arguments)
     elif op is Op.JOIN:
         expected = int(arguments[2])
+    elif op is Op.DOOR:
+        expected = max(1, len(frames))
     if len(frames) != expected or (
         op in _NUMBERS and not re.fullmatch(rb"-?\d{1,4000}", frames[0])
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import threading
 import time
 
@@ -12,7 +13,7 @@ from fastdist.core.errors import (
     StoreLostError,
     StoreTimeoutError,
 )
-from fastdist.distributed.sockets import Doorbell, JobSecret, Security, tcp_endpoint
+from fastdist.distributed.sockets import Doorbell, JobSecret, Security, Tell, tcp_endpoint
 from fastdist.distributed.sockets.published_secret import (
     publish_secret,
     read_published_secret,
@@ -31,7 +32,7 @@ from .access import (
 from .connection import Connection
 from .server import StoreServer
 from .state import Op
-from .store import DEFAULT_TIMEOUT, Change, Store, Timeout, Watch, require_ok, seconds
+from .store import ASK_S, DEFAULT_TIMEOUT, Change, Store, Timeout, Watch, require_ok, seconds
 
 # How often a client looks for the secret that the owner of a loopback port has not left yet.
 _SECRET_PAUSE_S = 0.02
@@ -41,13 +42,16 @@ _CONNECT_S = 5.0
 _CONNECT_TO_JOIN_S = 0.5
 _WORKERS = "\0workers"
 
+_logger = logging.getLogger(__name__)
+
 
 class TCPStore(Store):
     """torch's TCPStore: `is_master` serves the dictionary from this process, the others connect.
 
     Each call that waits has a connection of its own, taken from those that idle or made anew, so
     that no call holds up another. With `world_size`, the constructor waits until that many stores
-    have connected, unless `wait_for_workers` is false.
+    have connected, unless `wait_for_workers` is false. Who is refused is told, with `is_master`, to
+    `tell`: by default to the log, a line for each host and reason.
 
     Raises  AuthenticationError within 2 s for a wrong secret; StoreTimeoutError when no store
             answers within timeout; StoreError when the port cannot be had
@@ -66,6 +70,7 @@ class TCPStore(Store):
         secret: JobSecret | None = None,
         certificates: str | None = None,
         rank: int | None = None,
+        tell: Tell = _logger.log,
     ) -> None:
         super().__init__(timeout)
         _require_port(port, is_master)
@@ -77,6 +82,8 @@ class TCPStore(Store):
         # Whose certificate is shown, where there are any.
         self._rank = rank
         self._server: StoreServer | None = None
+        # Where this process serves: what hears a line, with its level, of who was refused.
+        self._tell = tell
         # What our own secret was left in.
         self._published: int | None = None
         self._bell = Doorbell()
@@ -112,6 +119,11 @@ class TCPStore(Store):
     def tell_ended(self, rank: int, world_size: int) -> None:
         """Let nobody wait in a join of world_size members for a worker whose process has ended."""
         self._ask(Op.ENDED, [b"%d" % rank, b"%d" % world_size])
+
+    def ask_at_the_door(self, line: str = "") -> list[str]:
+        """Return who hosts the store, and whom it has refused; have it told a line, if given."""
+        lines = [line.encode()] if line else []
+        return [frame.decode(errors="replace") for frame in self._ask(Op.DOOR, lines, ASK_S)]
 
     def watch(self, prefix: str) -> Watch:
         """Return a watch on all keys that begin with prefix; close it when done."""
@@ -167,7 +179,7 @@ class TCPStore(Store):
         security = server_security(self._secret, self._folder)
         # What the host says counts: a client with another size, come first, is the one that errs.
         groups = {_WORKERS.encode(): world_size} if world_size else {}
-        self._server = StoreServer(self._address, port, security, groups)
+        self._server = StoreServer(self._address, port, security, self._tell, groups)
         self.port = self._server.port
         atexit.register(self.close)
         if self._source is SecretSource.PUBLISHED and self._secret is not None:
@@ -188,7 +200,7 @@ class TCPStore(Store):
         waited_s, patience_s = self._seconds(timeout), self._seconds(None)
         if timeout is not None:
             # A question without patience needs a connection all the same.
-            least_s = _CONNECT_TO_JOIN_S if op is Op.JOIN else _CONNECT_S
+            least_s = _CONNECT_TO_JOIN_S if op in (Op.JOIN, Op.DOOR) else _CONNECT_S
             patience_s = min(patience_s, max(waited_s, least_s))
         began = time.monotonic()
         connection = self._borrow(began + patience_s, is_joining=op is Op.JOIN)
@@ -350,10 +362,11 @@ def host_store(
     secret: JobSecret | None = None,
     certificates: str | None = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
+    tell: Tell = _logger.log,
 ) -> tuple[TCPStore, int]:
     """Serve a store from this process, as a launcher does, and return it with its port.
 
-    Port 0 takes a free one. Closing the store ends the service.
+    Port 0 takes a free one. Closing the store ends the service. `tell` is that of TCPStore.
     """
     store = TCPStore(
         host,
@@ -363,6 +376,7 @@ def host_store(
         security=security,
         secret=secret,
         certificates=certificates,
+        tell=tell,
     )
     return store, store.port
 

@@ -1,0 +1,69 @@
+"""Who is at the other end of a connection that libzmq has accepted, or has just closed."""
+
+from __future__ import annotations
+
+import os
+import socket as standard_socket
+import sys
+from contextlib import suppress
+from typing import Final
+
+Address = tuple[str, int]
+
+_TABLES: Final = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
+# States of connections that were closed at this end: FIN_WAIT1, FIN_WAIT2, TIME_WAIT, CLOSING.
+_CLOSED_HERE: Final = frozenset({"04", "05", "06", "0B"})
+# In TIME_WAIT they stand for a minute, and their timer counts it down in ticks.
+_TIME_WAIT: Final = "06"
+_TIME_WAIT_TICKS: Final = 6000
+_RECENT_TICKS: Final = 200
+
+
+def other_end(descriptor: int, port: int) -> Address | None:
+    """Return who is connected by a descriptor that was accepted at port; None if it has ended.
+
+    Note    the descriptor may be another's by now, so a copy of it is looked at
+    """
+    try:
+        copy = os.dup(descriptor)
+    except OSError:
+        return None
+    try:
+        connection = standard_socket.socket(fileno=copy)
+    except OSError:  # no socket
+        os.close(copy)
+        return None
+    with connection:
+        try:
+            here, there = connection.getsockname(), connection.getpeername()
+        except OSError:
+            return None
+    if not isinstance(here, tuple) or here[1] != port:
+        return None
+    return str(there[0]), int(there[1])
+
+
+def ends_closed_here(port: int) -> list[Address]:
+    """Return the other ends of connections at port that this end closed in the last two seconds.
+
+    Note    reads a table of the kernel's, which takes milliseconds; elsewhere than on Linux nothing
+    """
+    found = []
+    for path in _TABLES:
+        with suppress(OSError), open(path, encoding="ascii") as table:
+            for row in table:
+                _, here, there, state, _, timer = row.split()[:6]
+                if state in _CLOSED_HERE and int(here.rpartition(":")[2], 16) == port:
+                    left_ticks = int(timer.rpartition(":")[2], 16)
+                    if state != _TIME_WAIT or left_ticks > _TIME_WAIT_TICKS - _RECENT_TICKS:
+                        found.append(_address(there))
+    return found
+
+
+def _address(text: str) -> Address:
+    """Return an address that the kernel wrote in words of 32 bits, each in this machine's order."""
+    host, _, port = text.rpartition(":")
+    words = [int(host[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(host), 8)]
+    packed = b"".join(words)
+    family = standard_socket.AF_INET if len(packed) == 4 else standard_socket.AF_INET6
+    return standard_socket.inet_ntop(family, packed), int(port, 16)

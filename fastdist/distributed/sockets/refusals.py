@@ -1,0 +1,205 @@
+"""Who was refused at a bound socket: counted by address and reason, and told of once."""
+
+# Note [From where somebody came] libzmq tells of a handshake that failed, but neither the address
+# nor the descriptor. The descriptor stands in the event before, when the connection was accepted,
+# and in the one right after, its end. Who is on it is asked at once, and too late now and then: a
+# peer of this machine comes, fails and goes within a tenth of a millisecond. Then the kernel knows:
+# where it was this end that closed, the connection stays in its table for a minute.
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import zmq
+
+from .events import ACCEPTED, DISCONNECTED, HANDSHAKE_FAILED, MISMATCHED, SocketEvent
+from .other_end import Address, ends_closed_here, other_end
+
+# Whoever floods the port costs no more than this: hosts that are kept apart, and lines told.
+MAX_HOSTS: Final = 64
+MAX_LINES: Final = 16
+# How long and how often an address is looked for that was gone before it could be asked.
+_LOOKED_FOR_S: Final = 0.5
+_LOOK_PAUSE_S: Final = 0.1
+_MAX_KNOWN: Final = 1024
+_SOMEWHERE: Final = "an address that is not known"
+_OTHERS: Final = "other addresses"
+
+# Told a level of logging and a line, on the ZAP handler's thread.
+Tell = Callable[[int, str], object]
+
+_logger = logging.getLogger(__name__)
+
+
+class Reason(NamedTuple):
+    """Why somebody was refused; `is_alarming` where it may be one who belongs to the job."""
+
+    text: str
+    is_alarming: bool
+
+
+OTHER_KEY: Final = Reason(
+    "it has another job secret or FASTDIST_JOB_ID, or takes the store for another (certificates)",
+    True,
+)
+OTHER_SECURITY: Final = Reason(
+    "its security= is another than here, such as 'none' at one end alone", True
+)
+NO_MEMBER: Final = Reason(
+    "its key is of no member; with security='certs': its certificate is not in the folder here",
+    True,
+)
+OTHER_PROTOCOL: Final = Reason(
+    "it is no fastdist: another protocol, a port scanner or a health check", False
+)
+SAID_NOTHING: Final = Reason(
+    "it went, or fell silent, before it had said who it is: a health check, or it was cut off",
+    False,
+)
+_MISMATCHES: Final = {
+    int(zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC): OTHER_KEY,
+    int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH): OTHER_SECURITY,
+}
+
+
+class Refusals:
+    """Who came to one socket and did not get in. See Note [From where somebody came].
+
+    The first refusal of each host and reason is told, by default to the log: as a warning where it
+    may be one who belongs to the job, else as information.
+
+    Thread  any; `happened`, `judged` and `look` are called by the ZAP handler's alone
+    """
+
+    # Whether members show a key; where they do not, none is told from who speaks something else.
+    asks_for_keys = True
+
+    def __init__(self, tell: Tell = _logger.log) -> None:
+        self._tell = tell
+        # Guards all below it.
+        self._lock = threading.Lock()
+        self._endpoint = ""
+        # Who is on each descriptor, until it brings a message or ends.
+        self._came: dict[int, Address | None] = {}
+        # How many of each host have shown a key and not spoken yet: their end is no news.
+        self._judged: Counter[str] = Counter()
+        # Why the connection failed whose end is told next.
+        self._failure: Reason | None = None
+        # When and why those failed whose address is still looked for; and whose is known.
+        self._nameless: deque[tuple[float, Reason]] = deque()
+        self._known: deque[Address] = deque(maxlen=_MAX_KNOWN)
+        # A look takes milliseconds, so it is not taken at every event.
+        self._look_at = 0.0
+        self._counts: Counter[tuple[str, Reason]] = Counter()
+        self._news: list[tuple[int, str]] = []
+        self._num_told = 0
+
+    def happened(self, event: SocketEvent) -> None:
+        """Take note of what the socket's monitor tells."""
+        if not event.endpoint.startswith("tcp://"):
+            return
+        with self._lock:
+            self._endpoint = event.endpoint
+            if event.kind == ACCEPTED:
+                self._came[event.value] = other_end(event.value, self._port())
+            elif event.kind == MISMATCHED:
+                self._failure = _MISMATCHES.get(event.value, OTHER_PROTOCOL)
+            elif event.kind == HANDSHAKE_FAILED:
+                self._failure = SAID_NOTHING
+            elif event.kind == DISCONNECTED:
+                failure, self._failure = self._failure, None
+                if event.value in self._came:
+                    self._ended(self._came.pop(event.value), failure)
+        self._tell_news()
+
+    def judged(self, host: str, *, may_enter: bool) -> None:
+        """Take note of one who has shown a key."""
+        with self._lock:
+            self._judged[host] += 1
+            if not may_enter:
+                self._count(host, NO_MEMBER)
+        self._tell_news()
+
+    def spoke(self, descriptor: int, host: str) -> None:
+        """Take note of the first message that came by a connection: its end is no refusal.
+
+        Thread  the socket's reader
+        """
+        with self._lock:
+            if self._came.pop(descriptor, None) is not None:
+                self._judged[host] -= 1
+
+    def look(self) -> float | None:
+        """Look for addresses that are not known yet; return when to do so again, None for never."""
+        now = time.monotonic()
+        with self._lock:
+            if self._nameless and now >= self._look_at:
+                self._find_names(now - _LOOKED_FOR_S)
+                self._look_at = time.monotonic() + _LOOK_PAUSE_S
+            look_at = self._look_at if self._nameless else None
+        self._tell_news()
+        return look_at
+
+    def told(self) -> list[str]:
+        """Return how many were refused from each host, and why; first who may belong to the job."""
+        with self._lock:
+            if self._nameless:
+                self._find_names(time.monotonic())
+            counts = sorted(
+                self._counts.items(), key=lambda one: (not one[0][1].is_alarming, -one[1])
+            )
+        return [f"{count} from {host}: {reason.text}" for (host, reason), count in counts]
+
+    def _port(self) -> int:
+        return int(self._endpoint.rpartition(":")[2])
+
+    def _ended(self, address: Address | None, failure: Reason | None) -> None:
+        if failure is None:
+            if not self.asks_for_keys:
+                return
+            # A member without a word, or one that was refused by its key and counted then.
+            host = address[0] if address is not None else max(self._judged, default="")
+            if self._judged[host] > 0:
+                self._judged[host] -= 1
+                return
+            failure = OTHER_PROTOCOL
+        if address is None:
+            self._nameless.append((time.monotonic(), failure))
+            return
+        self._known.append(address)
+        self._count(address[0], failure)
+
+    def _find_names(self, before: float) -> None:
+        """Look for those without a name, and give up on those that came before a time."""
+        known = set(self._known)
+        found = deque(end for end in ends_closed_here(self._port()) if end not in known)
+        while self._nameless and (found or self._nameless[0][0] <= before):
+            _, reason = self._nameless.popleft()
+            if found:
+                self._known.append(found[0])
+            self._count(found.popleft()[0] if found else _SOMEWHERE, reason)
+
+    def _count(self, host: str, reason: Reason) -> None:
+        hosts = {known for known, _ in self._counts}
+        if host not in hosts and len(hosts) >= MAX_HOSTS:
+            host = _OTHERS
+        self._counts[host, reason] += 1
+        if self._counts[host, reason] > 1 or self._num_told > MAX_LINES:
+            return
+        self._num_told += 1
+        if self._num_told > MAX_LINES:
+            line = f"more than {MAX_LINES} have been refused at {self._endpoint}; told no more"
+        else:
+            line = f"who came from {host} was refused at {self._endpoint}: {reason.text}"
+        self._news.append((logging.WARNING if reason.is_alarming else logging.INFO, line))
+
+    def _tell_news(self) -> None:
+        with self._lock:
+            news, self._news = self._news, []
+        for level, line in news:
+            self._tell(level, line)

@@ -1,0 +1,87 @@
+"""What who waits in init_rpc hears of those who do not come, and in which time."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from typing import Any
+
+from fastdist.core.errors import FastdistError
+from fastdist.distributed import rpc
+from tests.distributed.workers import Group
+
+SECRETS = ["a1" * 32, "b2" * 32]
+
+
+def try_init(**options: Any) -> tuple[str, float]:
+    """Return what init_rpc says, and how long it took."""
+    began = time.monotonic()
+    try:
+        rpc.init_rpc(
+            f"w{os.environ['RANK']}", rpc_backend_options=rpc.TensorPipeRpcBackendOptions(**options)
+        )
+    except FastdistError as error:
+        return f"{type(error).__name__}: {error}", time.monotonic() - began
+    return "ok", time.monotonic() - began
+
+
+class Heard(logging.Handler):
+    """Warnings of this process, and one that was waited for."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+        self.is_told = threading.Condition()
+        logging.getLogger("fastdist").addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with self.is_told:
+            self.lines.append(record.getMessage())
+            self.is_told.notify_all()
+
+
+heard: list[Heard] = []
+starting: list[threading.Thread] = []
+outcomes: list[tuple[str, float]] = []
+
+
+def begin(options: dict[str, Any]) -> None:
+    """Begin to wait in init_rpc, and note the warnings."""
+    heard.append(Heard())
+    starting.append(threading.Thread(target=lambda: outcomes.append(try_init(**options))))
+    starting[0].start()
+
+
+def warning(timeout_s: float) -> str:
+    """Return the first warning, once it is there."""
+    with heard[0].is_told:
+        assert heard[0].is_told.wait_for(lambda: bool(heard[0].lines), timeout_s)
+        return heard[0].lines[0]
+
+
+def outcome() -> tuple[str, float]:
+    starting[0].join()
+    return outcomes[0]
+
+
+def take_secret(secret: str) -> None:
+    os.environ["FASTDIST_JOB_SECRET"] = secret
+
+
+def test_rank_0_hears_of_a_worker_with_another_secret_at_once_and_in_its_error() -> None:
+    group = Group(__file__, 2)
+    try:
+        for worker, secret in zip(group.workers, SECRETS):
+            worker.run(take_secret, secret)
+        group[0].run(begin, {"init_timeout": 6})
+        told, _ = group[1].run(try_init)
+        assert told.startswith("AuthenticationError: the store at tcp://127.0.0.1:")
+        assert "who came from 127.0.0.1 was refused at tcp://" in group[0].run(warning, 2.0)
+        told, _ = group[0].run(outcome)
+        assert told.startswith("StoreTimeoutError") and "1 of 2 ranks did not come" in told
+        assert "meanwhile: 3 from 127.0.0.1: it has another job secret" in told
+        assert group.end() == [0, 0]
+    finally:
+        group.kill()

@@ -1,0 +1,196 @@
+"""Who hosts a store hears who was refused at its door: at once, once, and when it gives up."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from fastdist.core.errors import AuthenticationError, StoreTimeoutError
+from fastdist.distributed.sockets import JobSecret, refusals
+from fastdist.distributed.store import TCPStore, host_store
+from tests.distributed.certificates import make_certificates
+from tests.distributed.test_strangers import CURVE_HELLO, greeting
+
+# A host has heard of a stranger by then.
+HEARD_S = 2.0
+# What a client with another secret says first.
+OTHER_KEY = greeting(b"CURVE") + b"\4\xc8" + CURVE_HELLO[:200]
+
+
+class Host:
+    """A served store, and what it has told."""
+
+    def __init__(self, **protection: str | JobSecret) -> None:
+        self._lines: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
+        self.store, self.port = host_store(timeout=10, tell=self._take, **protection)  # type: ignore[arg-type]
+
+    def _take(self, level: int, line: str) -> None:
+        self._lines.put((level, line))
+
+    def next_line(self) -> tuple[int, str]:
+        """Return the next line and its level, if it comes in time."""
+        return self._lines.get(timeout=HEARD_S)
+
+    def is_silent(self) -> bool:
+        return self._lines.empty()
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    host = Host(secret=JobSecret.generate())
+    with host.store:
+        yield host
+
+
+def stranger(port: int, **protection: object) -> None:
+    with pytest.raises(AuthenticationError):
+        TCPStore("127.0.0.1", port, timeout=5, **{"secret": JobSecret.generate(), **protection})  # type: ignore[arg-type]
+
+
+def other_secret(port: int, host: Host) -> None:
+    stranger(port)
+
+
+def other_job(port: int, host: Host) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FASTDIST_JOB_ID", "another")
+        stranger(port, secret=host.store.job_secret)
+
+
+def no_security(port: int, host: Host) -> None:
+    stranger(port, security="none", secret=None)
+
+
+@pytest.mark.parametrize(
+    ("come", "why"),
+    [
+        (other_secret, "it has another job secret or FASTDIST_JOB_ID"),
+        (other_job, "it has another job secret or FASTDIST_JOB_ID"),
+        (no_security, "its security= is another than here"),
+    ],
+)
+def test_the_host_hears_at_once_who_was_refused_from_where_and_why(
+    host: Host, come: Callable[[int, Host], None], why: str
+) -> None:
+    come(host.port, host)
+    level, line = host.next_line()
+    assert level == logging.WARNING
+    told = f"who came from 127.0.0.1 was refused at tcp://127.0.0.1:{host.port}: {why}"
+    assert line.startswith(told)
+
+
+def test_a_member_without_a_certificate_is_named_to_the_host(tmp_path: Path) -> None:
+    path = make_certificates(tmp_path / "mine", 1)
+    other = make_certificates(tmp_path / "other", 1)
+    shutil.copy(os.path.join(path, "store.key"), other)
+    host = Host(security="certs", certificates=path)
+    with host.store:
+        stranger(host.port, secret=None, security="certs", certificates=other, rank=0)
+        assert "its certificate is not in the folder here" in host.next_line()[1]
+
+
+def test_a_member_with_a_secret_is_named_to_a_host_without_security() -> None:
+    host = Host(security="none")
+    with host.store:
+        stranger(host.port)
+        level, line = host.next_line()
+        assert level == logging.WARNING and "its security= is another than here" in line
+
+
+def test_a_host_that_waits_in_vain_says_in_its_error_who_was_refused(host: Host) -> None:
+    stranger(host.port)
+    stranger(host.port, security="none", secret=None)
+    with pytest.raises(StoreTimeoutError) as told:
+        host.store.join("group", 0, b"", 2, 0.1)
+    assert told.value.missing == ("1",)
+    refused = str(told.value).partition("refused by the store meanwhile: ")[2]
+    assert refused.startswith("3 from 127.0.0.1: it has another job secret")
+    assert "; 1 from 127.0.0.1: its security= is another than here" in refused
+
+
+def test_a_member_that_waits_in_vain_hears_it_from_the_host(host: Host) -> None:
+    stranger(host.port)
+    with TCPStore("127.0.0.1", host.port, secret=host.store.job_secret) as member:
+        told = "2 of 3 ranks did not come.*meanwhile: 3 from 127.0.0.1: it has another job secret"
+        with pytest.raises(StoreTimeoutError, match=told):
+            member.join("group", 1, b"", 3, 0.1, who="'w1' (rank 1)")
+
+
+def knock(port: int, words: bytes, host: str = "127.0.0.1") -> None:
+    """Say words from an address of this machine, and wait to be hung up on."""
+    with socket.create_connection(("127.0.0.1", port), 10, source_address=(host, 0)) as scanner:
+        try:
+            scanner.sendall(words)
+            while scanner.recv(4096):
+                pass
+        except ConnectionError:
+            pass
+
+
+def refused_by(host: Host, count: int) -> list[str]:
+    """Return what is told of who was refused, once it is of so many."""
+    deadline = time.monotonic() + HEARD_S
+    while True:
+        _, *lines = host.store.ask_at_the_door()
+        found = sum(int(line.split()[0]) for line in lines)
+        if found == count:
+            return lines
+        assert found < count and time.monotonic() < deadline
+
+
+def test_a_scanner_that_comes_again_and_again_gives_one_line_and_no_alarm(host: Host) -> None:
+    for _ in range(20):
+        knock(host.port, b"GET / HTTP/1.1\r\n\r\n" * 10)
+    level, line = host.next_line()
+    assert level == logging.INFO and "it is no fastdist" in line
+    lines = refused_by(host, 20)
+    # An address may be gone before it could be asked.
+    assert all("it is no fastdist" in line for line in lines) and len(lines) <= 2
+
+
+def test_a_flood_from_many_addresses_gives_a_bounded_number_of_lines(host: Host) -> None:
+    many = refusals.MAX_HOSTS + 10
+    for number in range(many):
+        knock(host.port, OTHER_KEY, f"127.0.1.{number + 1}")
+    assert len(refused_by(host, many)) <= refusals.MAX_HOSTS + 1
+    told = [host.next_line()[1] for _ in range(refusals.MAX_LINES + 1)]
+    assert "told no more" in told[-1] and host.is_silent()
+
+
+def test_members_that_come_and_go_are_no_refusals(host: Host) -> None:
+    secret = host.store.job_secret
+    for number in range(10):
+        with TCPStore("127.0.0.1", host.port, secret=secret, timeout=10) as member:
+            if number % 2:
+                member.set("key", "value")
+    knock(host.port, OTHER_KEY, "127.0.1.1")
+    assert refused_by(host, 1) == [f"1 from 127.0.1.1: {refusals.OTHER_KEY.text}"]
+
+
+def test_a_master_that_waits_for_its_members_says_in_its_error_who_was_refused(port: int) -> None:
+    came = False
+
+    def tell(level: int, line: str) -> None:
+        nonlocal came
+        came = came or "another job secret" in line
+
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(
+            TCPStore,
+            *("127.0.0.1", port, 2, True, 3.0),
+            secret=JobSecret.generate(),
+            tell=tell,
+        )
+        stranger(port)
+        with pytest.raises(StoreTimeoutError, match=r"did not come.*3 from 127\.0\.0\.1: it has "):
+            waits.result(20)
+    assert came
