@@ -40,6 +40,7 @@ from ..ops import (
     rearranging,
     reductions,
     rounding,
+    scans,
     selection,
     shorthand,
     softmax,
@@ -65,7 +66,7 @@ CATALOGUE = (
     *(creation, einsum),
     *(embedding, extrema, extremes, indexing, joining, likelihood, losses, matmul, movement),
     *(normalization, norms, ordering, padding, products, random, rearranging, reductions, rounding),
-    *(selection, shorthand, softmax, subscript, transcendental, variants, tensor_methods),
+    *(scans, selection, shorthand, softmax, subscript, transcendental, variants, tensor_methods),
 )
 
 

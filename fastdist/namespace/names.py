@@ -45,8 +45,8 @@ PRIVATE = words(
     layer_norm_gradient layer_norm_rows linear_kernel log_odds logit_entropy max_along max_of_all
     min_along min_of_all
     move nll_gradient nll_kernel packed place place_diagonal prelu_kernel put_places put_zeros
-    replace_nonfinite scatter_src scatter_zeros select_slices smooth_difference sort_along
-    squared_difference take_places topk_along trunc_divide variance vector_norm
+    recurrence replace_nonfinite scatter_src scatter_zeros select_slices smooth_difference
+    sort_along squared_difference take_places topk_along trunc_divide variance vector_norm
     """
 )
 # Ops that are functions of nn.functional alone.

@@ -11,6 +11,8 @@ from ..dispatch.rules import normalize_axes, normalize_axis, reduced_shape
 from ..dispatch.structured import Plan, structured
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
+from .creation import full
+from .scans import has_zero, product_after, product_before
 
 Dims = int | tuple[int, ...] | None
 
@@ -119,36 +121,28 @@ def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
     return reducing_plan("prod", input, dim, keepdim, dtype, compute=dtype)
 
 
-def _others(input: Any, dim: Any) -> Any:
-    """Return for each element the product of the others along dim; right where some are 0."""
-    shape = input.layout.shape
-    if not shape:
-        return input * 0 + 1
-    flat = input.reshape(-1) if dim is None else input.transpose(dim, -1)
-    n = flat.layout.shape[-1]
-    table = flat.unsqueeze(-2).expand((*flat.layout.shape[:-1], n, n))
-    products = prod.public(table.masked_fill(_eye(n, flat), 1.0), -1)
-    return products.reshape(shape) if dim is None else products.transpose(dim, -1)
-
-
-def _eye(n: int, like: Tensor) -> Any:
-    from .creation import eye
-
-    return eye(n, dtype=bool_, device=like.layout.device)
+def _others(input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+    """Return for each element the product of the others along dim, in out's dtype."""
+    if not input.layout.shape:
+        return full((), 1.0, dtype=out.layout.dtype, device=out.layout.device)
+    if not has_zero(input):
+        return kept(out, input.layout, dim, keepdim) / input
+    input = input.to(out.layout.dtype)
+    if dim is None:
+        flat = input.reshape(-1)
+        return (product_before(flat, 0) * product_after(flat, 0)).reshape(input.layout.shape)
+    axis = normalize_axis("prod", dim, len(input.layout.shape))
+    return product_before(input, axis) * product_after(input, axis)
 
 
 @prod.vjp("input")
-def _(g: Any, input: Any, out: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
-    shared = kept(g, input_layout, dim, keepdim)
-    if input.layout.numel and not bool((input == 0).any()):
-        return shared * kept(out, input_layout, dim, keepdim) / input
-    return shared * _others(input, dim)
+def _(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+    return kept(g, input.layout, dim, keepdim) * _others(input, out, dim, keepdim)
 
 
 @prod.jvp
-def _(input: Any, input_t: Any, dim: Any, keepdim: bool) -> Any:
-    dims = None if dim is None else dim
-    return (input_t * _others(input, dim)).sum(dims, keepdim)
+def _(input: Any, input_t: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+    return (input_t * _others(input, out, dim, keepdim)).sum(dim, keepdim)
 
 
 def _logical(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
@@ -253,75 +247,3 @@ def _(input: Any, input_t: Any, out: Any, input_layout: Layout, dim: Any, keepdi
     whole = kept(out, input_layout, dim, keepdim)
     dims = normalize_axes("logsumexp", dim, input_layout.shape)
     return (input_t * (input - whole).exp()).sum(dims, keepdim)
-
-
-def _plan_of_scan(name: str, layout: Layout, dim: int, dtype: DType | None) -> Plan:
-    dtype = dtype or (layout.dtype if layout.dtype.is_floating_point else int64)
-    axis = normalize_axis(name, dim, len(layout.shape))
-    return Plan(layout.shape, dtype, (axis,), compute=dtype)
-
-
-@structured("scan.cumsum", linear=True, fresh=True)
-def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Return the running sum along dim.
-
-    Dtype   integers and bool add in int64; floating -> the same
-    """
-
-
-@cumsum.plan
-def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
-    return _plan_of_scan("cumsum", input.layout, dim, dtype)
-
-
-@cumsum.vjp("input")
-def _(g: Any, dim: int) -> Any:
-    return g.flip(dim).cumsum(dim).flip(dim)
-
-
-@structured("scan.cumprod", fresh=True)
-def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Return the running product along dim.
-
-    Dtype   integers and bool multiply in int64; floating -> the same
-    """
-
-
-@cumprod.plan
-def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
-    return _plan_of_scan("cumprod", input.layout, dim, dtype)
-
-
-def _has_zero(input: Any) -> bool:
-    return bool((input == 0).any())
-
-
-def _without_each(input: Any) -> Any:
-    """Return at [..., i, j] the product of what stands in the last axis up to j, but for i; 0 for
-    j < i.
-    """
-    n = input.layout.shape[-1]
-    table = input.unsqueeze(-2).expand((*input.layout.shape[:-1], n, n))
-    return cumprod.public(table.masked_fill(_eye(n, input), 1.0), -1).triu()
-
-
-@cumprod.vjp("input")
-def _(g: Any, input: Any, out: Any, dim: int) -> Any:
-    if not input.layout.shape or input.layout.shape[dim] == 1:
-        return g * 1
-    if not _has_zero(input):
-        return (g * out).flip(dim).cumsum(dim).flip(dim) / input
-    last = input.transpose(dim, -1)
-    parts = g.transpose(dim, -1).unsqueeze(-2) * _without_each(last.to(g.dtype))
-    return parts.sum(-1).transpose(dim, -1)
-
-
-@cumprod.jvp
-def _(input: Any, input_t: Any, out: Any, dim: int) -> Any:
-    if not input.layout.shape or input.layout.shape[dim] == 1:
-        return input_t * 1
-    if not _has_zero(input):
-        return (input_t / input).cumsum(dim) * out
-    last = input.transpose(dim, -1)
-    parts = input_t.transpose(dim, -1).unsqueeze(-1) * _without_each(last)
-    return parts.sum(-2).transpose(dim, -1)

@@ -9,14 +9,16 @@ from .layout import Walk, element_strides, walk
 
 
 class Rows(NamedTuple):
-    """The rows of x and out along one axis; `walk` goes over the axes that stay."""
+    """The rows of inputs and out along one axis; `walk` goes over the axes that stay.
 
-    x: Any
+    Units   `steps` from one element of a row to the next, of the inputs, then of out
+    """
+
+    inputs: tuple[Any, ...]
     out: Any
     walk: Walk
     length: int
-    step_in: int
-    step_out: int
+    steps: tuple[int, ...]
 
     @property
     def kept(self) -> int:
@@ -31,21 +33,26 @@ class Rows(NamedTuple):
     def launch(self, source: str, name: str, lanes: int) -> Launch:
         """Return the launch of a kernel of which so many threads share a row."""
         rows = self.walk
-        fields = (*rows.shape, *rows.strides[0], *rows.strides[1])
-        task = int64_fields(rows.size, self.length, lanes, self.step_in, self.step_out, *fields)
-        return Launch(source, name, (-(-rows.size * lanes // THREADS), 1), (self.x, self.out, task))
+        fields = (*rows.shape, *[step for one in rows.strides for step in one])
+        task = int64_fields(rows.size, self.length, lanes, *self.steps, *fields)
+        grid = (-(-rows.size * lanes // THREADS), 1)
+        return Launch(source, name, grid, (*self.inputs, self.out, task))
 
 
-def rows_along(x: Any, out: Any, axis: int) -> Rows | None:
-    """Return the rows along axis; None if x is empty. A 0-d x is a row of one."""
-    steps, out_steps = element_strides(x), element_strides(out)
-    axis = axis % x.ndim if x.ndim else 0
-    kept = [other for other in range(x.ndim) if other != axis]
+def rows_along(inputs: tuple[Any, ...], out: Any, axis: int) -> Rows | None:
+    """Return the rows along axis; None if out is empty. A 0-d out is a row of one.
+
+    Note    the walk has out's strides first, then those of the inputs, which are of out's shape
+    """
+    strides = [element_strides(array) for array in (*inputs, out)]
+    axis = axis % out.ndim if out.ndim else 0
+    kept = [other for other in range(out.ndim) if other != axis]
     rows = walk(
-        [x.shape[a] for a in kept], [[out_steps[a] for a in kept], [steps[a] for a in kept]]
+        [out.shape[a] for a in kept],
+        [[steps[a] for a in kept] for steps in (strides[-1], *strides[:-1])],
     )
-    length = x.shape[axis] if x.ndim else 1
+    length = out.shape[axis] if out.ndim else 1
     if not length or not rows.size:
         return None
-    step_in, step_out = (steps[axis], out_steps[axis]) if x.ndim else (1, 1)
-    return Rows(x, out, rows, length, step_in, step_out)
+    steps = tuple([one[axis] if out.ndim else 1 for one in strides])
+    return Rows(inputs, out, rows, length, steps)

@@ -1,4 +1,4 @@
-"""Running sums and products along one axis, on CUDA arrays."""
+"""Running sums and products and linear recurrences along one axis, on CUDA arrays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cumprod(x: Any, out: Any, axis: int) -> None:
 
 def plan_scan(x: Any, out: Any, axis: int, *, product: bool) -> list[Launch]:
     """Return the launch of cumsum or cumprod; none if x is empty. A 0-d x is a row of one."""
-    rows = rows_along(x, out, axis)
+    rows = rows_along((x,), out, axis)
     if rows is None:
         return []
     lanes = min(32, 1 << (rows.length - 1).bit_length())
@@ -46,3 +46,35 @@ typedef {"unsigned long long" if wide else "unsigned int"} Index;
 constexpr int KEPT = {kept};
 constexpr bool PRODUCT = {str(product).lower()};
 {text_of("scan.cu")}"""
+
+
+def recurrence(factor: Any, x: Any, out: Any, axis: int, backwards: bool) -> None:
+    """Write y of y[k] = factor[k] * y[k - 1] + x[k] along axis into out, beginning with x[0];
+    backwards of y[k] = factor[k + 1] * y[k + 1] + x[k], beginning at the end.
+
+    All of one shape. Computes in float64 and rounds once.
+    """
+    launch(plan_recurrence(factor, x, out, axis, backwards=backwards))
+
+
+def plan_recurrence(factor: Any, x: Any, out: Any, axis: int, *, backwards: bool) -> list[Launch]:
+    """Return the launch of recurrence; none if x is empty. A 0-d x is a row of one."""
+    rows = rows_along((factor, x), out, axis)
+    if rows is None:
+        return []
+    lanes = min(32, 1 << (rows.length - 1).bit_length())
+    source = source_of_recurrence(x.dtype, rows.kept, backwards=backwards, wide=rows.wide)
+    return [rows.launch(source, "recurrence", lanes)]
+
+
+@functools.lru_cache(maxsize=256)
+def source_of_recurrence(
+    dtype: np.dtype[Any], kept: int = 1, *, backwards: bool, wide: bool = False
+) -> str:
+    """Return the text for arrays of one floating dtype and a number of merged axes that stay."""
+    return f"""{headers_for([dtype])}
+typedef {C_TYPES[dtype]} Stored;
+typedef {"unsigned long long" if wide else "unsigned int"} Index;
+constexpr int KEPT = {kept};
+constexpr bool BACKWARDS = {str(backwards).lower()};
+{text_of("recurrence.cu")}"""

@@ -33,7 +33,7 @@ def softmax(x: Any, out: Any, axis: int) -> None:
 
 def plan_softmax(x: Any, out: Any, axis: int, *, logarithm: bool) -> list[Launch]:
     """Return the launch of softmax or log_softmax; none if x is empty. A 0-d x is a row of one."""
-    rows = rows_along(x, out, axis)
+    rows = rows_along((x,), out, axis)
     if rows is None:
         return []
     lanes = min(THREADS, 1 << max(-(-rows.length // 4) - 1, 0).bit_length())

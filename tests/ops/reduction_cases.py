@@ -258,4 +258,5 @@ COVERED_BY = {
     "vector_norm": "norm",
     "sort_along": "sort",
     "topk_along": "topk",
+    "recurrence": "cumprod",
 }

@@ -14,7 +14,7 @@ from fastdist.kernels.cuda import launch
 from fastdist.kernels.cuda.launch import C_TYPES
 from fastdist.kernels.cuda.pointwise_source import Operand, source_of
 from fastdist.kernels.cuda.reduce import source_of_sum
-from fastdist.kernels.cuda.scan import source_of_scan
+from fastdist.kernels.cuda.scan import source_of_recurrence, source_of_scan
 from fastdist.kernels.cuda.softmax import source_of_softmax
 
 KERNELS = Path(launch.__file__).parent
@@ -91,7 +91,10 @@ def operands_of(body: Body, dtype: np.dtype) -> tuple[Operand, ...]:
 
 
 def texts_of_scans() -> Iterator[tuple[str, str]]:
-    """Yield running sums and products of what they are computed in."""
+    """Yield running sums and products of what they are computed in, and recurrences."""
     for dtype in (np.dtype(np.int64), F16, F32, F64):
         yield f"cumsum {dtype}", source_of_scan(dtype, product=False)
         yield f"cumprod {dtype} of many axes", source_of_scan(dtype, 4, product=True)
+    for dtype in (F16, F32, F64):
+        yield f"recurrence {dtype}", source_of_recurrence(dtype, backwards=False)
+        yield f"recurrence {dtype} back", source_of_recurrence(dtype, 3, backwards=True)

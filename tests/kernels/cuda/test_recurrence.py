@@ -1,0 +1,93 @@
+"""Linear recurrences, run on the CPU by fibres, against the CPU's own and their definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fastdist.kernels.cpu import scan as cpu
+from fastdist.kernels.cuda.scan import plan_recurrence
+from tests.fibre_shim.driver import SEEDS, run
+
+TOLERANCE = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-13}
+
+
+def by_definition(factor: np.ndarray, x: np.ndarray, *, backwards: bool) -> np.ndarray:
+    """Return y along the last axis, number by number in float64."""
+    y = x.astype(np.float64)
+    n = x.shape[-1]
+    with np.errstate(all="ignore"):
+        for k in range(1, n):
+            if backwards:
+                y[..., n - 1 - k] += factor[..., n - k] * y[..., n - k]
+            else:
+                y[..., k] += factor[..., k] * y[..., k - 1]
+    return y
+
+
+def check(factor: np.ndarray, x: np.ndarray, axis: int) -> None:
+    """Hold both twins against the definition, the one of CUDA for three orders of threads."""
+    tolerance = TOLERANCE[x.dtype.name]
+    for backwards in (False, True):
+        last = [np.moveaxis(array, axis, -1) if array.ndim else array for array in (factor, x)]
+        wanted = by_definition(*last, backwards=backwards) if x.ndim else x
+        expected = np.moveaxis(wanted, -1, axis) if x.ndim else x
+        out = np.full(x.shape, 99, x.dtype)
+        cpu.recurrence(factor, x, out, axis, backwards)
+        np.testing.assert_allclose(out, expected, rtol=tolerance, atol=tolerance)
+        results = []
+        for seed in SEEDS:
+            out = np.full(x.shape, 99, x.dtype)
+            run(plan_recurrence(factor, x, out, axis, backwards=backwards), seed)
+            np.testing.assert_allclose(out, expected, rtol=tolerance, atol=tolerance)
+            results.append(out)
+        assert all(np.array_equal(r, results[0], equal_nan=True) for r in results)
+
+
+def sample(shape: tuple[int, ...], dtype: str = "float64") -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    return random.uniform(-1, 1, shape).astype(dtype), random.uniform(-1, 1, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 5, 31, 32, 33, 257])
+@pytest.mark.parametrize("rows", [1, 3, 70])
+def test_rows_of_any_length(rows: int, length: int) -> None:
+    check(*sample((rows, length)), 1)
+
+
+def test_a_row_longer_than_the_pieces_of_the_cpu() -> None:
+    check(*sample((40_000,)), 0)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("view", [np.s_[:], np.s_[::-1, ::2, 1:]])
+def test_any_axis_of_any_layout(axis: int, view: object) -> None:
+    factor, x = sample((6, 8, 9))
+    check(factor[view], x[view], axis)
+    check(factor.transpose(2, 0, 1)[view], x.transpose(2, 0, 1)[view].copy(), axis)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_short_numbers_are_rounded_once(dtype: str) -> None:
+    check(*sample((3, 40), dtype), 1)
+
+
+def test_factors_whose_product_overflows_are_harmless_where_y_is_0() -> None:
+    factor, x = np.full((2, 40), 1e30, np.float32), np.zeros((2, 40), np.float32)
+    x[0, -1] = 1.0
+    factor[0, -1], factor[0, 0] = 0.0, np.inf
+    check(factor, x, 1)
+
+
+def test_the_factor_at_which_a_row_begins_does_not_count() -> None:
+    factor, x = sample((3, 50))
+    factor[0, 0] = factor[0, -1] = np.nan
+    factor[1, 0] = factor[1, -1] = np.inf
+    out = np.empty_like(x)
+    cpu.recurrence(factor, x, out, 1, backwards=False)
+    assert np.isfinite(out[:2, :-1]).all()
+    check(factor, x, 1)
+
+
+def test_a_0d_array_is_a_row_of_one() -> None:
+    check(np.array(np.nan), np.array(3.0), 0)
