@@ -34,8 +34,8 @@ def _accumulate(ufunc: np.ufunc, x: Array, out: Array, axis: int) -> None:
         ufunc.accumulate(x, axis, dtype=out.dtype, out=out)
 
 
-# Up to so many rows Python's own numbers are the faster side: a step of one row takes a twentieth of
-# what NumPy takes for a step of all rows. The sides meet here (20,000 steps, one core of an AMD
+# Up to so many rows Python's own numbers are the faster side: a step of one row takes a twentieth
+# of what NumPy takes for a step of all rows. The sides meet here (20,000 steps, one core of an AMD
 # EPYC, Zen 4). Both compute in float64.
 _FEW_ROWS: Final = 24
 # Elements of a row that are Python's numbers at a time, so that memory stays that of the arrays.
