@@ -150,7 +150,7 @@ def _(g: Any, input_layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
     return place_diagonal.public(g, input_layout.shape, offset, dim1, dim2)
 
 
-@structured("copying.place_diagonal", linear=True, has_out=False, fresh=True)
+@structured("copying.place_diagonal", linear=True, has_out=False)
 def place_diagonal(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int) -> Tensor:
     """Return zeros of shape with input on the diagonal: the adjoint of diagonal."""
 
