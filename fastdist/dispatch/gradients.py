@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.backend import backend_of
+from ..core.errors import ShapeError
 from ..core.scalar import Body, Name
 from ..kernels.cpu.short import TERMS, ones
 from ..tensor.layout import Layout
@@ -91,12 +92,28 @@ def in_used_order(body: Body) -> Body:
     return body if names == body.names else Body.of(body.tree, names)
 
 
-def reduce_recorded(gradient: Tensor | None, target: Layout) -> Tensor | None:
-    """Return gradient summed and cast to the input's layout with recorded ops."""
+def reduce_recorded(
+    gradient: Tensor | None, target: Layout, made_by: tuple[str, int, str] | None = None
+) -> Tensor | None:
+    """Return gradient summed and cast to the input's layout with recorded ops.
+
+    Raises  RuntimeError where it has another shape; `made_by` is the Node's name, the index of the
+            input, and a word on who made the gradient
+    """
     if gradient is None:
         return None
     if gradient.layout.shape != target.shape:
-        gradient = COMPOSITES["sum_to_size"].call(gradient, target.shape)
+        try:
+            gradient = COMPOSITES["sum_to_size"].call(gradient, target.shape)
+        except ShapeError as error:
+            if made_by is None:
+                raise
+            node, i, maker = made_by
+            raise ShapeError(
+                f"Function {node} returned an invalid gradient at index {i} - got "
+                f"{list(gradient.layout.shape)} but expected shape compatible with "
+                f"{list(target.shape)}: {maker}"
+            ) from error
     if gradient.layout.dtype is not target.dtype:
         gradient = COMPOSITES["to"].call(gradient, target.dtype)
     return gradient

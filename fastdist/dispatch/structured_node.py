@@ -105,6 +105,7 @@ def node_class(op: Recordable) -> type[StructuredNode]:
     for i, tensor in enumerate(op.tensors):
         if tensor in op.vjps:
             names[f"_vjp{i}"] = op.vjps[tensor][0]
+            names[f"_maker{i}"] = (op.node_name, i, f"the vjp of {op.name} by {tensor}")
     exec(compile(source, f"<fastdist Node of {op.name}>", "exec"), names)
     made: type[StructuredNode] = names[name]
     made.op, made.fresh = op, op.fresh
@@ -232,7 +233,7 @@ class NodeWriter:
         if "plan" in asked:
             lines.append("        plan = _way.plan\n")
         results = "".join(
-            f"_reduced(_vjp{i}({', '.join(op.vjps[name][1])}), {name}_layout) "
+            f"_reduced(_vjp{i}({', '.join(op.vjps[name][1])}), {name}_layout, _maker{i}) "
             f"if _e{i} is not None else None, "
             if name in op.vjps
             else "None, "

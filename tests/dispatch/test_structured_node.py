@@ -6,11 +6,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fastdist as fd
 from fastdist import Tensor
 from fastdist.autograd import grad
+from fastdist.core.errors import ShapeError
+from fastdist.dispatch.structured import Plan, StructuredOp
 from fastdist.nn import functional
 
 
@@ -73,3 +76,20 @@ def test_a_pass_gives_right_gradients_or_says_that_another_freed_what_was_saved(
         assert found in (expected, "released"), f"instruction {number}"
         number += 1
     assert number > 50
+
+
+def negative(input: Tensor) -> Tensor:  # type: ignore[empty-body]
+    """Return -input."""
+
+
+def test_a_vjp_of_another_shape_names_op_and_input() -> None:
+    op = StructuredOp(negative, "copying.cast", False)
+    op.plan(lambda input: Plan(input.layout.shape, input.layout.dtype))
+    op.vjp("input")(lambda g: fd.ones(3))
+    x = fd.tensor(np.ones(2, np.float32), requires_grad=True)
+    with pytest.raises(
+        ShapeError,
+        match=r"^Function NegativeBackward0 returned an invalid gradient at index 0 - got \[3\] "
+        r"but expected shape compatible with \[2\]: the vjp of negative by input$",
+    ):
+        op.public(x).sum().backward()
