@@ -7,6 +7,7 @@ from collections.abc import Sequence
 # FastdistError
 # +-- ShapeError, DTypeError, DeviceError, ScalarSyntaxError, GraphError, VersionError
 # |                +-- KernelError, OutOfMemoryError
+# +-- DeclarationError
 # +-- ContextError                     a distributed autograd context that is not there
 # |   +-- ContextReleasedError
 # +-- FutureError
@@ -45,6 +46,10 @@ class OutOfMemoryError(DeviceError, MemoryError):
 
 class ScalarSyntaxError(FastdistError, SyntaxError):
     """A scalar body that the op language does not know, with the word and its column."""
+
+
+class DeclarationError(FastdistError, ValueError):
+    """A declaration of an op in words that have no meaning, or one that does not keep to it."""
 
 
 class GraphError(FastdistError, RuntimeError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -14,6 +13,7 @@ from ..core.errors import DeviceError
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .arguments import NUMPY_NAMES, UNCLEAR, ArgumentError, find_fault, is_clear
+from .declaration import is_tensor
 
 PLAIN = frozenset({Tensor, Parameter})
 
@@ -21,9 +21,10 @@ PLAIN = frozenset({Tensor, Parameter})
 class Op:
     """What every kind of op has: a name, the user's signature, its tensors and its attributes.
 
-    `tensors` are the names of parameters annotated Tensor; all others are attributes, handed on as
-    they are. `general` takes (operands, attributes, out) and returns the result; a kind of op
-    provides it. `node_name` is what `grad_fn` shows: PyTorch's word for what users called.
+    `tensors` are the names of parameters annotated with the text `Tensor` (or `Tensor | None`); all
+    others are attributes, handed on as they are. `general` takes (operands, attributes, out) and
+    returns the result; a kind of op provides it. `node_name` is what `grad_fn` shows: PyTorch's
+    word for what users called.
     """
 
     kind = "op"
@@ -33,7 +34,8 @@ class Op:
         self.doc = inspect.getdoc(function) or ""
         signature = inspect.signature(function)
         self.parameters = tuple(signature.parameters.values())
-        self.tensors = tuple(p.name for p in self.parameters if _is_tensor(p.annotation))
+        names = function.__globals__
+        self.tensors = tuple(p.name for p in self.parameters if is_tensor(self.name, p, names))
         self.attributes = tuple(p.name for p in self.parameters if p.name not in self.tensors)
         self.returns = str(signature.return_annotation)
         self.optional = frozenset(
@@ -71,10 +73,6 @@ def register(op: Op) -> Op:
     assert op.name not in OPS, f"{op.name} is declared twice"
     OPS[op.name] = op
     return op
-
-
-def _is_tensor(annotation: Any) -> bool:
-    return re.fullmatch(r"Tensor( \| None)?", str(annotation)) is not None
 
 
 def _public_function(op: Op) -> Callable[..., Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ..backends.backend import backend_of
 from ..core import scalar
 from ..core.dtypes import DType, bool_, float16, float32, int64
-from ..core.errors import DTypeError, ShapeError
+from ..core.errors import DeclarationError, DTypeError, ShapeError
 from ..core.scalar import Body
 from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes, tls
@@ -22,6 +22,7 @@ from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
 from .broadcast import broadcast_shapes
 from .constants import as_operand, held, is_rounded_by_half
+from .declaration import require_word
 from .derive import ZERO, gradient_body, gradient_of, tensor_expression, with_defaults
 from .fast_nary import remember_way
 from .gradients import CONDITIONS, as_array, in_used_order
@@ -37,15 +38,21 @@ FACTORS = frozenset({"alpha", "value"})
 _SCALING = frozenset({"mul", "div"})
 
 
-class PointwiseOp(Op):
-    """An op that is one scalar body.
+# What the dtype of a result follows from.
+DTYPE_RULES: Final = {
+    "same": "operands meet, the result keeps it",
+    "number": "as same, but not for bool",
+    "floating": "integers and bool go to the default dtype",
+    "bool": "operands meet, the result is bool",
+    "integral": "as same, but not for floating",
+    "whole": "as integral, but not for bool",
+    "first": "the first operand's, whatever the others are",
+    "counted": "as same, but bool goes to int64",
+}
 
-    `dtype` is one of: "same" (operands meet, the result keeps it), "floating" (integers and bool go
-    to the default dtype), "bool" (operands meet, the result is bool), "number" (as same, but not
-    for bool), "integral", "whole" (as integral, but not for bool), "first" (the first operand's,
-    whatever the others are), "counted" (bool
-    goes to int64)
-    """
+
+class PointwiseOp(Op):
+    """An op that is one scalar body; `dtype` is a word of DTYPE_RULES."""
 
     kind = "pointwise"
 
@@ -63,10 +70,15 @@ class PointwiseOp(Op):
         self.body_names = (*self.tensors, *self.number_names)
         self.body: Body = scalar.parse(body, self.body_names)
         self.run_body = in_used_order(self.body)
+        require_word(f"{self.name}: dtype=", dtype, DTYPE_RULES)
         self.dtype = dtype
         names = (*self.body_names, "out")
         self.partials = tuple(partials) if partials else (None,) * len(self.tensors)
-        assert len(self.partials) == len(self.tensors), f"{self.name}: one partial per tensor"
+        if len(self.partials) != len(self.tensors):
+            raise DeclarationError(
+                f"{self.name}: {len(self.partials)} partials were given for the tensors "
+                f"{', '.join(self.tensors)}; expected one for each, None where there is no gradient"
+            )
         self.gradient_bodies = tuple(
             None if p is None else gradient_body(p, names) for p in self.partials
         )

@@ -9,13 +9,16 @@ from typing import Any
 
 from ..backends.backend import backend_of
 from ..core.dtypes import dtype_of
+from ..core.errors import DeclarationError
 from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes, set_grad_mode, tls
 from ..graph.recording import begin_node
 from ..graph.saved_tensors import pack_saved
 from ..tensor.tensor import Tensor, layout_of, wrap
+from .declaration import require_parameters, require_word
 from .gradients import as_array
 from .op import Op, common_device, register
+from .outline import outlines
 from .output import write_out
 from .pointwise import _operand, empty_like_operands, refused
 from .quick import quicken
@@ -69,19 +72,34 @@ class StructuredOp(Op):
         self._is_quick = False
 
     def plan(self, function: Callable[..., Plan]) -> Callable[..., Plan]:
-        """Register the shape and dtype rule, a function of (inputs..., attributes...)."""
+        """Register the shape and dtype rule, a function of (inputs..., attributes...).
+
+        Note    it is kept for all inputs of the same layouts, so it is given no values to read
+        """
+        given = tuple(inspect.signature(function).parameters)
+        if given != (*self.tensors, *self.attributes):
+            raise DeclarationError(
+                f"{self.name}: its plan takes ({', '.join(given)}), expected the op's own "
+                f"parameters, tensors first: ({', '.join((*self.tensors, *self.attributes))})"
+            )
         self._plan = function
         return function
 
     def vjp(self, input: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register the gradient of one input."""
-        assert input in self.tensors, f"{self.name} has no input {input}"
+        require_word(f"{self.name}: the input of a vjp", input, self.tensors)
+        known = ("g", "out", "others", "plan", *self._names_of_inputs())
 
         def register_vjp(function: Callable[..., Any]) -> Callable[..., Any]:
+            require_parameters(f"{self.name}: the vjp by {input}", function, known)
             self._vjps[input] = (function, tuple(inspect.signature(function).parameters))
             return function
 
         return register_vjp
+
+    def _names_of_inputs(self) -> tuple[str, ...]:
+        layouts = [f"{name}_layout" for name in self.tensors]
+        return (*self.tensors, *self.attributes, *layouts)
 
     def vjp_of(self, input: str) -> Callable[..., Any]:
         """Return the function registered for the gradient of one input."""
@@ -89,6 +107,9 @@ class StructuredOp(Op):
 
     def jvp(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Register the tangent of the result."""
+        tangents = [f"{name}_t" for name in self.tensors]
+        known = ("out", "others", "plan", *tangents, *self._names_of_inputs())
+        require_parameters(f"{self.name}: the jvp", function, known)
         self._jvp, self._jvp_needs = function, tuple(inspect.signature(function).parameters)
         return function
 
@@ -139,7 +160,7 @@ class StructuredOp(Op):
         except TypeError:  # a tuple of what cannot be a key
             return self._new_way(operands, attributes)
         if way is None:
-            way = self._new_way(operands, attributes)
+            way = self._new_way(operands, attributes, kept=True)
             shorten(way, self.kernel, keeps_order=self.keeps_order)
             plans.remember(key, way)
             if way.run is not None and self.written is not None and not self._is_quick:
@@ -156,11 +177,14 @@ class StructuredOp(Op):
             parts += [value, value.__class__] if by_type else [value]
         return tuple(parts)
 
-    def _new_way(self, operands: Sequence[Any], attributes: tuple[Any, ...]) -> Way:
+    def _new_way(
+        self, operands: Sequence[Any], attributes: tuple[Any, ...], *, kept: bool = False
+    ) -> Way:
         assert self._plan is not None, f"{self.name} has no plan"
         # Users may call a dtype by Python's float, int or bool.
         attributes = tuple([dtype_of(a) if a.__class__ is type else a for a in attributes])
-        plan = self._plan(*operands, *attributes)
+        seen = outlines(self.name, self.tensors, operands) if kept else operands
+        plan = self._plan(*seen, *attributes)
         return Way(attributes, layouts_of(operands), plan)
 
     def _run(self, operands: Sequence[Any], way: Way) -> tuple[Tensor, ...]:

@@ -14,6 +14,7 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, wrap
 from ..tensor.view_steps import Step, ViewSteps
 from .op import PLAIN, register
+from .outline import outlines
 from .quick_view import quicken_view
 from .structured import StructuredOp
 from .tangents import carry_view
@@ -96,7 +97,8 @@ class ViewOp(StructuredOp):
         if way is None:
             prepared = attributes
             if self._prepare is not None:
-                prepared = self._prepare(input, *attributes)
+                (seen,) = outlines(self.name, self.tensors, (input,)) if kept else (input,)
+                prepared = self._prepare(seen, *attributes)
             way = self.way_of(layout, prepared)
             way.layout = view_layout(layout, self.view_array(input.array, layout.device, prepared))
             if kept:

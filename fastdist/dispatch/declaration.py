@@ -1,0 +1,69 @@
+"""What a declaration of an op may say: an error at import names the word, and the words there are.
+
+A declaration is read by rules that look for its words. One that is misspelt would be passed over in
+silence, and the op would do something else than what stands there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+import typing
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..core.errors import DeclarationError
+from ..tensor.tensor import Tensor
+
+_TENSOR = re.compile(r"Tensor( \| None)?")
+
+
+def require_word(what: str, word: str, known: Iterable[str]) -> None:
+    """Raise DeclarationError unless word is one of those known; what says where it stands."""
+    known = list(known)
+    if word in known:
+        return
+    close = difflib.get_close_matches(str(word), known, 1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    listed = ", ".join(map(repr, known)) or "none"
+    raise DeclarationError(f"{what} is {word!r}, expected one of {listed}{hint}")
+
+
+def require_parameters(what: str, function: Callable[..., Any], known: Iterable[str]) -> None:
+    """Raise DeclarationError if function takes what nobody gives it."""
+    known = list(known)
+    for name in inspect.signature(function).parameters:
+        require_word(f"{what}: the name of a parameter", name, known)
+
+
+def is_tensor(op_name: str, parameter: inspect.Parameter, names: dict[str, Any]) -> bool:
+    """Return whether parameter is a tensor of the op; otherwise it is an attribute.
+
+    Raises  DeclarationError for an annotation that is no text, speaks of tensors in other words, or
+            uses a name that the declaration's module, whose `names` these are, does not know
+    """
+    text, place = parameter.annotation, f"{op_name}: the annotation of {parameter.name}"
+    expected = "expected 'Tensor' or 'Tensor | None' for a tensor, its type for an attribute"
+    if text is inspect.Parameter.empty:
+        raise DeclarationError(f"{place} is missing, {expected}")
+    if not isinstance(text, str):
+        raise DeclarationError(
+            f"{place} is {text!r}, no text, {expected}; begin the file with "
+            "`from __future__ import annotations`"
+        )
+    if _TENSOR.fullmatch(text) is not None:
+        return True
+    try:
+        meant = eval(text, names)
+    except Exception as error:
+        raise DeclarationError(f"{place} is {text!r}, {expected}; {error}") from error
+    if _speaks_of_tensors(meant):
+        raise DeclarationError(f"{place} is {text!r}, {expected}")
+    return False
+
+
+def _speaks_of_tensors(meant: Any) -> bool:
+    if isinstance(meant, type) and issubclass(meant, Tensor):
+        return True
+    return any(_speaks_of_tensors(part) for part in typing.get_args(meant))

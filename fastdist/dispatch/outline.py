@@ -1,0 +1,43 @@
+"""A tensor as plans see it: its layout, and no values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.errors import DeclarationError
+from ..tensor.tensor import Tensor
+
+
+class Outline(Tensor):
+    """Stands in for an operand while a plan is made that is kept for all operands of its layout.
+
+    A plan that read values would be right for these operands, and wrong without a word for the
+    next ones of the same layout.
+    """
+
+    __slots__ = ("_told",)
+    _told: str
+
+    @property
+    def array(self) -> Any:
+        """Raise: there are no values."""
+        raise DeclarationError(
+            f"{self._told}, but is kept for all tensors of the same layout: a plan may depend on "
+            "layouts and attributes alone. Read the values in a composite around the op, and give "
+            "it what follows from them as an attribute, or let the kernel read them"
+        )
+
+
+def outlines(op_name: str, names: Sequence[str], operands: Sequence[Any]) -> list[Any]:
+    """Return stand-ins for the operands of these names; None for one that is not given."""
+    made: list[Any] = []
+    for name, operand in zip(names, operands, strict=True):
+        if operand is None:
+            made.append(None)
+            continue
+        outline = object.__new__(Outline)
+        outline.layout, outline._told = operand.layout, f"{op_name}: its plan read values of {name}"
+        outline.edge = outline.extra = outline._storage = None
+        made.append(outline)
+    return made

@@ -1,0 +1,121 @@
+"""Words of a declaration that mean nothing are errors when the op is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+from fastdist import Tensor
+from fastdist.backends.find_kernel import find_kernel
+from fastdist.core.errors import DeclarationError
+from fastdist.dispatch.op import OPS
+from fastdist.dispatch.pointwise import PointwiseOp
+from fastdist.dispatch.structured import Plan, StructuredOp
+from fastdist.dispatch.view import ViewOp
+
+
+def negative(input: Tensor) -> Tensor:
+    """Return -input."""
+
+
+def mixed(input: Tensor, other: Tensor | None, dim: int) -> Tensor:
+    """Take a tensor, one that may lack, and a number."""
+
+
+def structured_op(function: Callable[..., Any] = mixed) -> StructuredOp:
+    return StructuredOp(function, "copying.cast", False)
+
+
+def test_a_misspelt_dtype_is_refused_with_the_words_that_there_are() -> None:
+    with pytest.raises(DeclarationError) as caught:
+        PointwiseOp(negative, "-input", (), "floatin")
+    assert str(caught.value) == (
+        "negative: dtype= is 'floatin', expected one of 'same', 'number', 'floating', 'bool', "
+        "'integral', 'whole', 'first', 'counted'; did you mean 'floating'?"
+    )
+
+
+def test_as_many_partials_as_tensors_are_expected() -> None:
+    with pytest.raises(DeclarationError, match="2 partials were given for the tensors input;"):
+        PointwiseOp(negative, "-input", ["-g", "g"], "same")
+
+
+def test_a_partial_over_an_unknown_name_is_refused() -> None:
+    with pytest.raises(fd.core.errors.ScalarSyntaxError, match="known: input, out, g"):
+        PointwiseOp(negative, "-input", ["-g * inptu"], "same")
+
+
+def annotated(annotation: Any) -> Callable[..., Any]:
+    def op(input: Any) -> Any:
+        """Return input."""
+
+    op.__annotations__["input"] = annotation
+    return op
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    ["fd.Tensor", "Tensro", "Tensor|None", "None | Tensor", "Sequence[Tensor]", "fd.nn.Parameter"],
+)
+def test_a_tensor_in_other_words_is_refused(annotation: str) -> None:
+    with pytest.raises(DeclarationError, match=r"expected 'Tensor' or 'Tensor \| None' for"):
+        structured_op(annotated(annotation))
+
+
+def test_an_annotation_that_is_no_text_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="from __future__ import annotations"):
+        structured_op(annotated(Tensor))
+
+
+def test_a_missing_annotation_is_refused() -> None:
+    def op(input):  # type: ignore[no-untyped-def]
+        """Return input."""
+
+    with pytest.raises(DeclarationError, match="op: the annotation of input is missing"):
+        structured_op(op)
+
+
+@pytest.mark.parametrize("annotation", ["int", "Sequence[int] | None", "Any"])
+def test_what_is_no_tensor_is_an_attribute(annotation: str) -> None:
+    assert Sequence is not None
+    assert structured_op(annotated(annotation)).attributes == ("input",)
+
+
+def test_a_vjp_by_an_unknown_input_is_refused() -> None:
+    with pytest.raises(DeclarationError, match=r"mixed: the input of a vjp is 'othr'.*'other'?"):
+        structured_op().vjp("othr")
+
+
+def test_a_vjp_or_jvp_of_what_nobody_gives_is_refused() -> None:
+    op = structured_op()
+    with pytest.raises(DeclarationError, match=r"the vjp by input: the name .* is 'grad'"):
+        op.vjp("input")(lambda grad: grad)
+    with pytest.raises(DeclarationError, match=r"the jvp: the name .* is 'input_tangent'"):
+        op.jvp(lambda input_tangent: input_tangent)
+
+
+def test_a_plan_takes_the_parameters_of_its_op() -> None:
+    with pytest.raises(DeclarationError, match=r"its plan takes \(input, dim\), expected .*other"):
+        structured_op().plan(lambda input, dim: Plan((), fd.float32))
+
+
+def test_a_plan_that_reads_values_is_refused_where_it_would_be_kept() -> None:
+    op = structured_op(negative)
+    op.plan(lambda input: Plan((), fd.int64 if input.sum() > 0 else fd.float32))
+    with pytest.raises(DeclarationError, match=r"negative: its plan read values of input, but is"):
+        op.public(fd.ones(3))
+
+
+def test_a_view_s_preparation_that_reads_values_is_refused() -> None:
+    op = ViewOp(negative)
+    op.prepare(lambda input: (input.numpy().shape,))
+    with pytest.raises(DeclarationError, match="negative: its plan read values of input"):
+        op.public(fd.ones(3))
+
+
+def test_every_structured_op_names_a_kernel_that_there_is() -> None:
+    named = [op.kernel for op in OPS.values() if isinstance(op, StructuredOp) and op.kernel]
+    assert all(callable(find_kernel("cpu", name)) for name in named)
