@@ -122,8 +122,8 @@ def _record(ctx: FunctionNode, args: Sequence[Any], outputs: tuple[Any, ...]) ->
 
 
 def _own(output: Any, is_input: bool) -> Any:
-    """Return an output as a tensor that may get an edge: an input that came out unchanged is not "
-    "to be touched.
+    """Return an output as a tensor that may get an edge: an input that came out unchanged is not
+    to be touched.
     """
     if not isinstance(output, Tensor) or not is_input:
         return output

@@ -267,8 +267,8 @@ def _zeros_of(layout: Layout) -> Tensor:
 
 
 def _expandable(target: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Return whether target broadcasts to shape, so that a gradient of shape can be summed to "
-    "it.
+    """Return whether target broadcasts to shape, so that a gradient of shape can be summed to
+    it.
     """
     if len(target) > len(shape):
         return False

@@ -149,8 +149,8 @@ def vhp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Tensor, Result]:
-    """Return func(*inputs), a single number, and the product of v with its Hessian, from two "
-    "backward passes.
+    """Return func(*inputs), a single number, and the product of v with its Hessian, from two
+    backward passes.
     """
     given, single_in = _many(inputs, "inputs")
     with enable_grad():
@@ -235,8 +235,8 @@ def _many(value: Any, what: str) -> tuple[tuple[Tensor, ...], bool]:
 
 
 def _fresh(given: Sequence[Tensor], create_graph: bool) -> tuple[Tensor, ...]:
-    """Return tensors that a pass can stop at: views of the given ones, or (without create_graph) "
-    "detached ones.
+    """Return tensors that a pass can stop at: views of the given ones, or (without create_graph)
+    detached ones.
     """
     if create_graph:
         return tuple(

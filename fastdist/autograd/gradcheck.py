@@ -111,8 +111,8 @@ def gradgradcheck(
     check_rev_over_rev: bool = True,
     fast_mode: bool = False,
 ) -> bool:
-    """Compare second derivatives: gradcheck of func's gradient, by its inputs and by the "
-    "gradients given to it.
+    """Compare second derivatives: gradcheck of func's gradient, by its inputs and by the
+    gradients given to it.
     """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     if grad_outputs is None:
@@ -156,8 +156,8 @@ def gradgradcheck(
 
 
 def _again(x: Any) -> Any:
-    """Return x as a view, so that its gradient can be asked for even if the view of a view is "
-    "asked for again.
+    """Return x as a view, so that its gradient can be asked for even if the view of a view is
+    asked for again.
     """
     return x.view(x.shape) if _wanted(x) else x
 
@@ -239,8 +239,8 @@ def _product(
 
 
 def _rows(func: Callable[..., Any], given: Sequence[Any], k: int) -> list[Array]:
-    """Return for each output the matrix (elements of input k) x (elements of the output), by "
-    "backward passes.
+    """Return for each output the matrix (elements of input k) x (elements of the output), by
+    backward passes.
     """
     size = given[k].numel()
     found = []

@@ -41,8 +41,8 @@ _limit = _Limit()
 
 @contextmanager
 def only_below(level: ForwardADLevel | None) -> Iterator[None]:
-    """Let ops of this thread carry tangents of levels outside of level alone; none at all for "
-    "None.
+    """Let ops of this thread carry tangents of levels outside of level alone; none at all for
+    None.
     """
     before = _limit.order
     order = -1 if level is None else level.order
@@ -248,8 +248,8 @@ def _tangent(
 
 
 def value_before(target: Tensor) -> Tensor:
-    """Return a copy of target with its edge and tangents, for an in-place op that needs its old "
-    "value.
+    """Return a copy of target with its edge and tangents, for an in-place op that needs its old
+    value.
     """
     copy: Tensor = OPS["clone"].public(wrap(target.array, target.layout))
     copy.edge = target.edge

@@ -173,8 +173,8 @@ def _sum(a: Any, b: Any) -> Any:
 
 
 def deliver(edge: AccumulateGrad, g: Any, fresh: bool) -> None:
-    """Give a leaf its gradient, past its hooks; None adds nothing, but hooks on the Node still "
-    "run.
+    """Give a leaf its gradient, past its hooks; None adds nothing, but hooks on the Node still
+    run.
     """
     if edge.hooks is not None:
         g = run_pre_hooks(edge, g)

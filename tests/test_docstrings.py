@@ -1,0 +1,34 @@
+"""The claim that no docstring holds a stray quote, as joining or splitting lines leaves behind."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tests.test_sizes import files
+
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_CODE = re.compile(r"``.*?``|`[^`]*`", re.DOTALL)
+# A quote between blanks, or as the last or first sign of a line.
+_ALONE = re.compile(r'(?<!\S)"(?!\S)')
+
+
+def has_stray_quote(docstring: str) -> bool:
+    words = _CODE.sub("", docstring)
+    return words.count('"') % 2 == 1 or _ALONE.search(words) is not None
+
+
+def test_a_joiner_s_quotes_are_found() -> None:
+    assert has_stray_quote('Return what is "\n"asked for.')
+    assert has_stray_quote('Return "what is asked for.')
+    assert not has_stray_quote('Return "what" is `"` asked for.')
+
+
+def test_no_docstring_has_a_stray_quote() -> None:
+    found = [
+        f"{name}: {getattr(node, 'name', 'the module')}"
+        for name, text in files({".py"})
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, DOCUMENTED) and has_stray_quote(ast.get_docstring(node) or "")
+    ]
+    assert found == []
