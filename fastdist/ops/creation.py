@@ -132,7 +132,7 @@ def full(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor of size filled with fill_value, in its dtype unless dtype is given."""
-    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    value = _number(fill_value)  # of NumPy, too, a number counts as one of Python's
     wanted = dtype_of_number(value) if dtype is None else dtype_of(dtype)
     number = held(value, wanted)
     return finish(np.full(sizes_of((size,)), number, wanted.numpy), device, requires_grad)
@@ -252,7 +252,10 @@ def arange(
     """
     if start is None and end is None:
         raise TypeError("arange() needs an end: arange(end) or arange(start, end, step=1)")
-    start, end = (0, start) if end is None else (start or 0, end)
+    if end is None:
+        start, end = 0, start
+    elif start is None:
+        start = 0
     start, end, step = [_number(one) for one in (start, end, step)]
     if step == 0:
         raise RuntimeError("step must be nonzero")
@@ -265,8 +268,13 @@ def arange(
     whole = all(isinstance(value, int) for value in (start, end, step))
     wanted = int64 if whole else get_default_dtype()
     wanted = wanted if dtype is None else dtype_of(dtype)
-    count = max(math.ceil((end - start) / step), 0)
-    values = start + np.arange(count, dtype=np.int64 if whole else np.float64) * step
+    # Whole numbers are counted without a fraction, which would be off beyond 2**53.
+    count = -((start - end) // step) if whole else math.ceil((end - start) / step)
+    if not wanted.is_floating_point:
+        # An integer dtype steps by integers, as in PyTorch: 0.5 is no step at all.
+        start, step = int(start), int(step)
+    kind = np.float64 if wanted.is_floating_point else np.int64
+    values = start + np.arange(count, dtype=kind) * step
     return finish(_rounded(values, wanted), device, requires_grad)
 
 

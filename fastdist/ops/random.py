@@ -99,8 +99,33 @@ def randint(
             f"randint(): argument 'size' must be a tuple of integers, not int {size!r}; "
             f"randint(high, size) and randint(low, high, size) take it last"
         )
-    drawn = _generator(generator, device).integers(low, high, sizes_of((size,)))
-    return finish(drawn.astype(dtype_of(dtype or int64).numpy, copy=False), device, requires_grad)
+    wanted = int64 if dtype is None else dtype_of(dtype)
+    drawn = _integers(_generator(generator, device), low, high, sizes_of((size,)), wanted)
+    return finish(drawn, device, requires_grad)
+
+
+def _integers(
+    generator: Generator, low: int, high: int, shape: Shape, dtype: DType
+) -> np.ndarray[Any, Any]:
+    """Return integers in [low, high) as dtype.
+
+    Raises  RuntimeError if dtype does not hold them all: some would wrap around, or be infinite
+    """
+    if dtype is bool_:
+        least, most = 0, 1
+    elif dtype.is_floating_point:
+        most = int(np.finfo(dtype.numpy).max)
+        least = -most
+    else:
+        limits = np.iinfo(dtype.numpy)
+        least, most = int(limits.min), int(limits.max)
+    for what, value in (("from", low), ("to - 1", high - 1)):
+        if low < high and not least <= value <= most:
+            raise RuntimeError(
+                f"{what} is out of bounds for {dtype.name}: it is {value}, and {dtype.name} holds "
+                f"{least} ... {most}"
+            )
+    return generator.integers(low, high, shape).astype(dtype.numpy, copy=False)
 
 
 @composite(method=False)
@@ -115,8 +140,22 @@ def randperm(
     """Return 0 ... n - 1 in random order."""
     if n < 0:
         raise ShapeError(f"Trying to create tensor with negative dimension {n}: randperm({n})")
+    wanted = dtype_of(dtype)
+    most = _largest_whole(wanted)
+    if n - 1 > most:
+        raise RuntimeError(
+            f"value cannot be converted to type {wanted.name} without overflow: randperm({n}) "
+            f"has numbers above {most}, which {wanted.name} does not hold each"
+        )
     drawn = _generator(generator, device).permutation(n)
-    return finish(drawn.astype(dtype_of(dtype).numpy, copy=False), device, requires_grad)
+    return finish(drawn.astype(wanted.numpy, copy=False), device, requires_grad)
+
+
+def _largest_whole(dtype: DType) -> int:
+    """Return up to where dtype holds every whole number."""
+    if dtype.is_floating_point:
+        return 1 << int(np.finfo(dtype.numpy).nmant) + 1
+    return 1 if dtype is bool_ else int(np.iinfo(dtype.numpy).max)
 
 
 def _drawn_like(
@@ -157,8 +196,7 @@ def randint_like(
     if high is None:
         low, high = 0, low
     wanted, where = like(input, dtype, device)
-    drawn = _generator(None, where).integers(low, high, input.layout.shape)
-    values = drawn.astype(wanted.numpy, copy=False)
+    values = _integers(_generator(None, where), low, high, input.layout.shape, wanted)
     return finish(in_order_of(input, values), where, requires_grad)
 
 
@@ -245,10 +283,9 @@ def random_(
         from_, to = 0, from_
     dtype = self.layout.dtype
     if to is None:
-        info: Any = np.finfo if dtype.is_floating_point else np.iinfo
-        to = 2 ** (info(dtype.numpy).nmant + 1) if dtype.is_floating_point else None
-        to = (2 if dtype is bool_ else int(np.iinfo(dtype.numpy).max) + 1) if to is None else to
-    drawn = _generator(generator, self.layout.device).integers(from_, to, self.layout.shape)
+        to = _largest_whole(dtype) + (0 if dtype.is_floating_point else 1)
+    source = _generator(generator, self.layout.device)
+    drawn = _integers(source, from_, to, self.layout.shape, dtype)
     return _draw_into(self, drawn)
 
 

@@ -211,3 +211,24 @@ def test_out_of_no_elements_grows_and_any_other_must_fit() -> None:
         fd.add(fd.ones(2), 1, out=fd.ones(0, requires_grad=True))
     with pytest.raises(RuntimeError, match="unsupported operation: more than one element"):
         fd.add(fd.ones(3), 1, out=fd.ones(1).expand(3))
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0, np.float32(0), fd.tensor(0.0)])
+def test_arange_from_a_zero_with_a_fraction_is_floating(zero: Any) -> None:
+    found = fd.arange(zero, 3)
+    assert found.dtype is fd.float32 and found.tolist() == [0.0, 1.0, 2.0]
+    assert fd.arange(start=zero, end=3, step=1).dtype is fd.float32
+
+
+def test_arange_of_an_integer_dtype_steps_by_integers() -> None:
+    assert fd.arange(0, 2.5, 0.5, dtype=fd.int32).tolist() == [0, 0, 0, 0, 0]
+    assert fd.arange(0.5, 3, dtype=fd.int64).tolist() == [0, 1, 2]
+
+
+def test_arange_counts_integers_that_no_float_holds() -> None:
+    assert fd.arange(0, 10**18 + 1, 10**18).tolist() == [0, 10**18]
+
+
+def test_full_of_a_number_of_numpy_has_the_dtype_of_pythons() -> None:
+    assert fd.full((2,), np.int32(3)).dtype is fd.int64
+    assert fd.full((2,), np.float64(3)).dtype is fd.float32

@@ -150,3 +150,29 @@ def test_what_cannot_be_drawn_is_refused(
     with pytest.raises(kind) as caught:
         call()
     assert str(caught.value).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("draw", "what"),
+    [
+        (lambda: fd.randint(0, 257, (2,), dtype=fd.uint8), "to - 1 is out of bounds"),
+        (lambda: fd.randint(-1, 5, (2,), dtype=fd.uint8), "from is out of bounds"),
+        (lambda: fd.randint(0, 3, (2,), dtype=fd.bool), "to - 1 is out of bounds"),
+        (lambda: fd.randint(0, 70000, (2,), dtype=fd.float16), "to - 1 is out of bounds"),
+        (lambda: fd.randint_like(fd.ones(2, dtype=fd.int8), 300), "to - 1 is out of bounds"),
+        (lambda: fd.ones(2, dtype=fd.uint8).random_(0, 300), "to - 1 is out of bounds"),
+        (lambda: fd.randperm(257, dtype=fd.uint8), "without overflow"),
+        (lambda: fd.randperm(3000, dtype=fd.float16), "without overflow"),
+    ],
+)
+def test_integers_that_the_dtype_does_not_hold_are_not_drawn(
+    draw: Callable[[], object], what: str
+) -> None:
+    with pytest.raises(RuntimeError, match=what):
+        draw()
+
+
+def test_integers_up_to_the_largest_of_the_dtype_are_drawn() -> None:
+    assert fd.randint(255, 256, (1,), dtype=fd.uint8).item() == 255
+    assert fd.randint(-128, -127, (1,), dtype=fd.int8).item() == -128
+    assert sorted(fd.randperm(256, dtype=fd.uint8).tolist()) == list(range(256))
