@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import bool_, uint8
+from ..core.dtypes import bool_, int32, int64, uint8
 from ..dispatch.rules import DimError
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
@@ -86,12 +86,13 @@ def _take_in(one: Any, basic: list[Any], entries: list[Any]) -> Shape | None:
                 basic.append(None)
                 entries.append(from_array(np.zeros(int(tensor.item()), np.int64)))
             return tensor.layout.shape
-        elif dtype.is_floating_point:
-            raise DimError(
-                f"tensors used as indices must be long, int, byte or bool tensors, got {dtype.name}"
-            )
-        elif not tensor.layout.shape:
+        elif not tensor.layout.shape and not dtype.is_floating_point:
             basic.append(int(tensor.item()))
+        elif dtype is not int64 and dtype is not int32:
+            raise DimError(
+                "tensors used as indices must be long, int, byte or bool tensors, got "
+                f"{dtype.name}; cast with .long()"
+            )
         else:
             basic.append(slice(None))
             entries.append(tensor)
@@ -120,7 +121,7 @@ def _as_index(value: Any) -> Tensor:
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
             f"valid indices (got {type(value).__name__})"
         )
-    return from_array(array if array.dtype == bool else array.astype(np.int64))
+    return from_array(array if array.dtype in (bool, np.uint8) else array.astype(np.int64))
 
 
 def _nonzero(mask: Tensor) -> list[Tensor]:

@@ -11,7 +11,7 @@ from ..dispatch.composite import composite
 from ..dispatch.constants import held
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
-from ..dispatch.rules import normalize_axis
+from ..dispatch.rules import DimError, normalize_axis
 from ..dispatch.structured import Plan, structured
 from ..dispatch.tangents import zeros_like
 from ..tensor.layout import Layout, Shape
@@ -25,12 +25,14 @@ def require_index(name: str, index: Tensor) -> None:
     """
     if index.layout.dtype is not int64 and index.layout.dtype is not int32:
         raise DTypeError(
-            f"{name}(): Expected dtype int64 for index, got {index.layout.dtype.name}; cast with "
-            ".long()"
+            f"{name}(): Expected dtype int32/int64 for index, got {index.layout.dtype.name}; cast "
+            "with .long()"
         )
 
 
 def _require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
+    if not index.layout.numel:
+        return  # it names nothing, in however many dimensions
     # What has no axes is seen as a vector of one element.
     if max(len(index.layout.shape), 1) != max(len(shape), 1):
         raise ShapeError(
@@ -86,27 +88,28 @@ def scatter_src(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
 def _scatter_plan(name: str, input: Tensor, index: Tensor, src: Tensor, dim: int) -> Plan:
     axis = normalize_axis(name, dim, len(input.layout.shape))
     require_index(name, index)
-    if index.layout.numel:
-        _require_within(name, index, input.layout.shape, axis)
+    _require_within(name, index, input.layout.shape, axis)
+    # For scatter a src without axes is one number for all places.
+    if src.layout.shape or name == "scatter_add":
+        _require_source(index.layout.shape, src.layout.shape, input.layout.shape, axis)
     if src.layout.dtype is not input.layout.dtype:
         raise DTypeError(
             f"{name}(): Expected self.dtype to be equal to src.dtype, got "
             f"{input.layout.dtype.name} and {src.layout.dtype.name}"
         )
-    # For scatter a src without axes is one number for all places.
-    if index.layout.numel and (src.layout.shape or name == "scatter_add"):
-        _require_source(index.layout.shape, src.layout.shape, input.layout.shape, axis)
     return Plan(input.layout.shape, input.layout.dtype, (axis,))
 
 
 def _require_source(index: Shape, src: Shape, shape: Shape, axis: int) -> None:
     """Raise unless src has an element for each of index."""
-    if len(index) != len(src) and ((shape and index) or max(len(src), 1) != max(len(index), 1)):
+    if 0 in index:
+        return
+    if max(len(src), 1) != max(len(index), 1):
         raise ShapeError(
             "Index tensor must have the same number of dimensions as src tensor: index is "
             f"{index} and src is {src}"
         )
-    if any(n > m for n, m in zip(index or (1,), src or (1,))):
+    if any(n > m for n, m in zip(index or (1,), src or (1,), strict=True)):
         raise ShapeError(
             f"Expected index {list(index)} to be no larger than self {list(shape)} apart from "
             f"dimension {axis} and to be no larger size than src {list(src)}"
@@ -132,7 +135,8 @@ def _(g: Any, index: Tensor, src_layout: Layout, dim: int) -> Any:
 @scatter_src.jvp
 def _(input: Any, input_t: Any, index: Tensor, src: Any, src_t: Any, dim: int) -> Any:
     base = zeros_like(input) if input_t is None else input_t
-    return scatter(base, dim, index, zeros_like(src) if src_t is None else src_t)
+    tangent = zeros_like(src) if src_t is None else src_t
+    return scatter_src.general((base, index, tangent), (dim,))
 
 
 def _grown(found: Any, shape: Shape) -> Any:
@@ -151,7 +155,9 @@ def scatter(
 ) -> Tensor:
     """Return input with src, a tensor or a number, written at index along dim."""
     given = value if src is None else src
-    if not isinstance(given, Tensor):
+    if isinstance(src, Tensor) and not src.layout.shape:
+        _require_source(index.layout.shape, (), input.layout.shape, dim)
+    elif not isinstance(given, Tensor):
         given = from_array(held(given, input.layout.dtype))
     return scatter_src.general((input, index, given), (dim,))  # type: ignore[no-any-return]
 
@@ -237,20 +243,22 @@ def _(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> P
             "index_add_(): self and source expected to have the same dtype, but got (self) "
             f"{input.layout.dtype.name} and (source) {source.layout.dtype.name}"
         )
-    wanted = (*shape[:axis], index.layout.shape[0], *shape[axis + 1 :]) if shape else ()
-    if not shape:
-        given = source.layout.numel
-        if index.layout.shape[0] != given or given > 1:
-            raise ShapeError(
-                f"index_add_(): Number of indices ({index.layout.shape[0]}) should be equal to "
-                f"source.size(dim): input has no axes, source is {source.layout.shape}"
-            )
-    if source.layout.shape != wanted and shape:
+    given, count = source.layout.shape, index.layout.shape[0]
+    length = given[axis] if len(given) > axis else 1
+    if count != length:
         raise ShapeError(
-            f"index_add_(): Number of indices ({index.layout.shape[0]}) should be equal to "
-            f"source.size(dim): source is {source.layout.shape}, expected {wanted}"
+            f"index_add_(): Number of indices ({count}) should be equal to source.size(dim): "
+            f"({length}), for dim: {axis}"
         )
-    return Plan(shape, input.layout.dtype, (axis, alpha))
+    rest = [(*one[:axis], *one[axis + 1 :]) if shape and given else one for one in (shape, given)]
+    if rest[0] != rest[1]:
+        raise ShapeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. "
+            f"Got self.shape = {list(shape)} source.shape = {list(given)}"
+        )
+    # As an element of its dtype: -1 is 255 in uint8.
+    factor = held(alpha, input.layout.dtype)
+    return Plan(shape, input.layout.dtype, (axis, factor))
 
 
 @add_slices.vjp("input")
@@ -281,6 +289,11 @@ def index_add(
 @composite(inplace=True)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """Return input with value in its slices at index along dim."""
+    if isinstance(value, Tensor) and value.layout.shape:
+        raise ShapeError(
+            "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+            f"{len(value.layout.shape)} dimension(s)."
+        )
     if not input.layout.shape:
         return index_fill(input.reshape(1), dim, index, value).reshape(())
     return OPS["masked_fill"].public(input, _slices_mask(input, dim, index), value)  # type: ignore[no-any-return]
@@ -290,11 +303,28 @@ def _slices_mask(input: Tensor, dim: int, index: Tensor) -> Any:
     from .creation import zeros
 
     axis = normalize_axis("index_fill", dim, len(input.layout.shape))
+    n = input.layout.shape[axis]
     shape = [1] * len(input.layout.shape)
-    shape[axis] = input.layout.shape[axis]
-    chosen: Any = zeros(shape[axis], device=input.layout.device)
-    index = _vector("index_fill", index)
-    return (scatter(chosen, 0, index, 1.0) != 0).reshape(shape)
+    shape[axis] = n
+    chosen: Any = zeros(n, device=input.layout.device)
+    refusal = f"index {{}} is out of bounds for dimension {axis} with size {n}"
+    places = _counted_from_front(_vector("index_fill", index), n, refusal)
+    return (scatter(chosen, 0, places, 1.0) != 0).reshape(shape)
+
+
+def _counted_from_front(index: Any, n: int, refusal: str) -> Any:
+    """Return index with n added to what is negative: -1 is the last. Waits for a device.
+
+    Raises  IndexError, with the words of refusal, for what lies outside of -n ... n - 1
+    """
+    low, high = _range_of(index)
+    if low < -n or high >= n:
+        raise DimError(refusal.format(low if low < -n else high))
+    return OPS["where"].public(index < 0, index + n, index) if low < 0 else index
+
+
+def _range_of(index: Any) -> tuple[int, int]:
+    return (int(index.min()), int(index.max())) if index.layout.numel else (0, -1)
 
 
 @composite(inplace=True)
@@ -302,28 +332,69 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     """Return input with the slices of source in the place of its own at index along dim."""
     shape = input.layout.shape
     axis = normalize_axis("index_copy", dim, len(shape))
-    count = _vector("index_copy", index).layout.numel
-    wanted = (*shape[:axis], count, *shape[axis + 1 :]) if shape else (1,)
-    given = source.layout.shape if shape else (source.layout.numel,)
-    if given != wanted:
-        raise ShapeError(
-            f"index_copy_(): Number of indices ({count}) should be equal to source.size(dim): "
-            f"source is {source.layout.shape}, expected {wanted}"
+    places = _vector("index_copy", index)
+    _require_slices(input, axis, places.layout.numel, source)
+    length = shape[axis] if shape else 1
+    low, high = _range_of(places)
+    if low < 0 or high >= length:
+        raise DimError(
+            f"index_copy_(): index {low if low < 0 else high} is out of bounds for dimension "
+            f"{axis} with size {length}"
         )
     # Of several slices for one place the last one stays.
     copy: Any = input.clone()
     part = copy if shape else copy.reshape(1)
-    part[(slice(None),) * axis + (index,)] = source
+    part[(slice(None),) * axis + (places,)] = source
     return copy  # type: ignore[no-any-return]
+
+
+def _require_slices(input: Tensor, axis: int, count: int, source: Tensor) -> None:
+    """Raise unless source has count slices as input has along axis, or is a number for one."""
+    shape, given = input.layout.shape, source.layout.shape
+    if source.layout.dtype is not input.layout.dtype:
+        raise DTypeError(
+            "index_copy_(): self and source expected to have the same dtype, but got (self) "
+            f"{input.layout.dtype.name} and (source) {source.layout.dtype.name}"
+        )
+    if not given and count != 1:
+        raise DimError(
+            f"index_copy_(): When source is scalar, index should have one element (got {count})"
+        )
+    if shape and given and len(shape) != len(given):
+        raise DimError(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must "
+            f"match. Source dimensionality ({len(given)}), destination dimensionality "
+            f"({len(shape)})"
+        )
+    rest = [(*one[:axis], *one[axis + 1 :]) for one in (shape, given)]
+    if rest[0] != rest[1]:
+        raise ShapeError(
+            "index_copy_(): Source/destination tensor must have same slice shapes. Destination "
+            f"slice shape: {list(rest[0])} at dimension {axis} and source slice shape: "
+            f"{list(rest[1])} at dimension {axis}."
+        )
+    if given and given[axis] != count:
+        raise DimError(
+            f"index_copy_(): Number of indices ({count}) should be equal to source.size(dim) "
+            f"({given[axis]})"
+        )
 
 
 @composite()
 def take(input: Tensor, index: Tensor) -> Tensor:
     """Return the elements of the flattened input at index."""
+    if index.layout.dtype is not int64:
+        raise DTypeError(
+            f"take(): Expected a long tensor for index, but got {index.layout.dtype.name}; cast "
+            "with .long()"
+        )
     flat: Any = input.reshape(-1)
     n = input.layout.numel
-    places: Any = OPS["where"].public(index < 0, index + n, index)
-    return select_slices.public(flat, places.reshape(-1), 0).reshape(index.layout.shape)  # type: ignore[no-any-return]
+    if index.layout.numel and not n:
+        raise DimError("take(): tried to take from an empty tensor")
+    refusal = f"out of range: tried to access index {{}} on a tensor of {n} elements."
+    places = _counted_from_front(index, n, refusal).reshape(-1)
+    return select_slices.public(flat, places, 0).reshape(index.layout.shape)  # type: ignore[no-any-return]
 
 
 @composite()
@@ -332,7 +403,11 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     if dim is None:
         return gather.public(input.reshape(-1), 0, indices.reshape(-1))  # type: ignore[no-any-return]
     axis = normalize_axis("take_along_dim", dim, len(input.layout.shape))
-    require_index("take_along_dim", indices)
+    if indices.layout.dtype is not int64:
+        raise DTypeError(
+            "torch.take_along_dim(): dtype of indices should be Long but got "
+            f"{indices.layout.dtype.name}; cast with .long()"
+        )
     if len(input.layout.shape) != len(indices.layout.shape):
         raise ShapeError(
             "torch.take_along_dim(): input and indices should have the same number of dimensions, "
@@ -348,4 +423,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         OPS["expand"].public(one, (*met[:axis], one.layout.shape[axis], *met[axis + 1 :]))
         for one in (input, indices)
     ]
-    return gather.public(seen[0], axis, seen[1])  # type: ignore[no-any-return]
+    n = input.layout.shape[axis]
+    refusal = f"index {{}} is out of bounds for dimension {axis} with size {n}"
+    places = _counted_from_front(seen[1], n, refusal)
+    return gather.public(seen[0], axis, places)  # type: ignore[no-any-return]

@@ -45,6 +45,8 @@ def _with_axes(*arrays: Array) -> list[Array]:
 @silent
 def gather(x: Array, index: Array, out: Array, axis: int) -> None:
     """Write x's element at index along axis into out; index may be shorter than x elsewhere."""
+    if not index.size:
+        return
     x, index, out = _with_axes(x, index, out)
     _require_inside(index, x.shape[axis], axis, 0)
     np.copyto(out, x[_grid(index, axis)])
@@ -54,6 +56,8 @@ def gather(x: Array, index: Array, out: Array, axis: int) -> None:
 def scatter(x: Array, index: Array, src: Array, out: Array, axis: int) -> None:
     """Write x into out, and src at index along axis over it; src has index's axes or none."""
     np.copyto(out, x)
+    if not index.size:
+        return
     x, index, out = _with_axes(x, index, out)
     _require_inside(index, x.shape[axis], axis, 0)
     if src.ndim:
@@ -65,6 +69,8 @@ def scatter(x: Array, index: Array, src: Array, out: Array, axis: int) -> None:
 def scatter_add(x: Array, index: Array, src: Array, out: Array, axis: int) -> None:
     """Write x into out, and add src at index along axis."""
     np.copyto(out, x)
+    if not index.size:
+        return
     x, index, src, out = _with_axes(x, index, src, out)
     _require_inside(index, x.shape[axis], axis, 0)
     np.add.at(out, _grid(index, axis), src[tuple(slice(n) for n in index.shape)])
@@ -74,6 +80,8 @@ def scatter_add(x: Array, index: Array, src: Array, out: Array, axis: int) -> No
 def scatter_zeros(x: Array, index: Array, out: Array, axis: int) -> None:
     """Write zeros into out, and add x at index along axis."""
     out.fill(0)
+    if not index.size:
+        return
     x, index, out = _with_axes(x, index, out)
     np.add.at(out, _grid(index, axis), x)
 
@@ -87,13 +95,16 @@ def select(x: Array, index: Array, out: Array, axis: int) -> None:
 
 
 @silent
-def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: float) -> None:
-    """Write x into out, and add the slices of src, times alpha, at index along axis."""
+def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: Array) -> None:
+    """Write x into out, and add the slices of src, times alpha, at index along axis.
+
+    alpha is a number of x's dtype.
+    """
     np.copyto(out, x)
     x, index, src, out = _with_axes(x, index, src, out)
     _require_inside(index, x.shape[axis], axis, 0)
     if alpha != 1:
-        src = np.multiply(src, alpha).astype(x.dtype, copy=False)
+        src = np.multiply(src, alpha)
     at: tuple[Any, ...] = (*[slice(None)] * axis, index)
     np.add.at(out, at, src)
 

@@ -103,7 +103,7 @@ WRONG: list[tuple[Callable[[fd.Tensor], Any], type[Exception], str]] = [
         "Index tensor must have the same number of dimensions as src tensor",
     ),
     (
-        lambda x: x[0].scatter_add(0, fd.tensor([0]), fd.tensor(5.0)),
+        lambda x: x[0].scatter_add(0, fd.tensor([0]), fd.ones(1, 1)),
         RuntimeError,
         "Index tensor must have the same number of dimensions as src tensor",
     ),
