@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import bool_, float64
+from ..core.dtypes import bool_, float64, int64
 from ..core.errors import DTypeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -73,8 +73,12 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
     """
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    min, max = _counted_alike(min, max), _counted_alike(max, min)
     if isinstance(min, Tensor) or isinstance(max, Tensor):
         result: Any = input
+        if min is not None and max is not None:
+            dtype = result_dtype([input, min, max])  # all three meet at once
+            result = input if dtype is input.layout.dtype else input.to(dtype)
         if min is not None:
             result = _bounded("clamp_above_tensor", result, min)
         if max is not None:
@@ -86,6 +90,13 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
     else:
         result = _ops["clamp_between"].public(input, min, max)
     return given_out("clamp", out, result, (input, min, max))
+
+
+def _counted_alike(bound: Any, other: Any) -> Any:
+    """Return a bound; a tensor without axes, beside one that is a number, as a number as well."""
+    if isinstance(bound, Tensor) and not bound.layout.shape and bound.edge is None:
+        return bound.item() if isinstance(other, int | float) else bound
+    return bound
 
 
 def _bounded(name: str, input: Any, bound: Any) -> Tensor:
@@ -145,7 +156,17 @@ def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
 
 @composite(inplace=True)
 def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
-    """Return input * 2**other."""
+    """Return input * 2**other.
+
+    Dtype   a floating input times a power of integers keeps its dtype
+    """
+    dtype = result_dtype([input, 1.0])
+    if isinstance(other, Tensor) and not other.layout.dtype.is_floating_point:
+        # In two steps and in float64, for 2**other itself may be more than the dtype holds.
+        whole = other.to(int64)
+        half = _ops["floor_divide"].public(whole, 2)
+        wide = input.to(float64) * 2.0 ** half.to(float64) * 2.0 ** (whole - half).to(float64)
+        return given_out("ldexp", out, wide.to(dtype), (input, other))
     power = _ops["pow"].public(2.0, other)
     return _ops["mul"].public(input, power, out=out)  # type: ignore[no-any-return]
 

@@ -35,3 +35,30 @@ def test_a_plan_that_is_made_while_the_default_dtype_changes_is_not_kept(
         assert x.logsumexp(1).dtype is fastdist.float64
     finally:
         fastdist.set_default_dtype(fastdist.float32)
+
+
+def test_the_bounds_of_clamp_and_what_is_clamped_meet_all_at_once() -> None:
+    half = fastdist.tensor(0.5, dtype=fastdist.float64)
+    found = fastdist.tensor([True, False]).clamp(half, fastdist.tensor([0.75]))
+    assert found.dtype is fastdist.float32 and found.tolist() == [0.75, 0.5]
+    assert (
+        fastdist.tensor([1, 9]).clamp(half, 4).dtype is fastdist.float32
+    )  # beside a number a number
+    assert (
+        fastdist.tensor([1, 9]).clamp(fastdist.tensor(2, dtype=fastdist.uint8), half).dtype
+        is fastdist.float64
+    )
+
+
+def test_ldexp_keeps_a_floating_dtype_and_scales_beyond_what_a_power_holds() -> None:
+    half = fastdist.tensor([1.5], dtype=fastdist.float16)
+    for power in (fastdist.tensor([3]), fastdist.tensor([3], dtype=fastdist.uint8)):
+        found = fastdist.ldexp(half, power)
+        assert found.dtype is fastdist.float16 and found.tolist() == [12.0]
+    assert fastdist.ldexp(fastdist.tensor([2.0**-100]), fastdist.tensor([200])).tolist() == [
+        2.0**100
+    ]
+    assert fastdist.ldexp(fastdist.tensor([3]), fastdist.tensor([-2])).tolist() == [0.75]
+    x = fastdist.tensor([1.0], requires_grad=True)
+    fastdist.ldexp(x, fastdist.tensor([3])).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [8.0]
