@@ -89,6 +89,8 @@ class PointwiseOp(Op):
             b is not None and self.tensors[0] in b.used for b in self.gradient_bodies
         )
         self.is_quick = False
+        # A list, which the op with its numbers at their defaults shares.
+        self._refusals: list[Callable[[Sequence[DType]], str | None]] = []
         self._vjps: tuple[Any, ...] | None = None
         self._nodes: tuple[Any, ...] | None = None
         self.plain: PointwiseOp | None = self._with_defaults()
@@ -145,6 +147,13 @@ class PointwiseOp(Op):
         assert body is not None
         return kernel_for(in_used_order(body))
 
+    def refusal(self, tell: Callable[[Sequence[DType]], str | None]) -> Any:
+        """Register what PyTorch has no meaning for: of the operands' dtypes, the text that says so,
+        or None.
+        """
+        self._refusals.append(tell)
+        return tell
+
     def compute_dtype(self, operands: Sequence[Any], numbers: Sequence[Any] = ()) -> DType:
         """Return the dtype in which the body is computed.
 
@@ -156,6 +165,11 @@ class PointwiseOp(Op):
         named = list(zip(self.number_names, numbers, strict=True))
         found = self._meeting([*operands, *[n for name, n in named if name not in FACTORS]])
         for name, number in named if self.dtype != "first" else ():
+            if name == "alpha" and isinstance(number, bool) and found is not bool_:
+                raise DTypeError(
+                    f"Boolean alpha only supported for Boolean results.: {self.name} got "
+                    f"alpha={number!r} for {found.name}"
+                )
             if dtype_of_number(number).is_floating_point and not found.is_floating_point:
                 raise DTypeError(
                     f"For integral input tensors, argument {name} must not be a floating point "
@@ -168,6 +182,8 @@ class PointwiseOp(Op):
             found = operands[0].layout.dtype
         else:
             found = result_dtype(operands)
+        if self._refusals:
+            self._refuse(operands)
         if self.dtype == "floating" and not found.is_floating_point:
             return get_default_dtype()
         if self.dtype in ("number", "whole"):
@@ -177,6 +193,13 @@ class PointwiseOp(Op):
         if self.dtype in ("integral", "whole") and found.is_floating_point:
             raise DTypeError(f"{self.name}: expected integer or bool tensors, got {found.name}")
         return found
+
+    def _refuse(self, operands: Sequence[Any]) -> None:
+        dtypes = [o.layout.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
+        for tell in self._refusals:
+            text = tell(dtypes)
+            if text is not None:
+                raise DTypeError(f"{text} Got {', '.join(dtype.name for dtype in dtypes)}")
 
     def shape_of(self, name: str, operands: Sequence[Any]) -> Shape:
         """Return the shape in which the operands meet; name is what errors call the op.
@@ -256,7 +279,9 @@ class PointwiseOp(Op):
 
     def _array(self, operand: Any, name: str, compute: DType, device: Any, backend: Any) -> Any:
         if not isinstance(operand, Tensor):
-            return (held if self.dtype == "first" else as_operand)(operand, compute)
+            # A number among the operands wraps around, one that says how to compute does not.
+            exact = self.dtype == "first" or name in self.number_names
+            return (held if exact else as_operand)(operand, compute)
         array = operand.array
         if name in CONDITIONS:
             if operand.layout.dtype is not bool_:

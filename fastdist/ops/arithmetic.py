@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ..core.dtypes import DType, bool_
 from ..dispatch.pointwise import ZERO, pointwise
 from ..tensor.tensor import Tensor
+from .refusals import floating_only
 
 _RATIO = "where(input == T(0), T(0), g * (out / input))"
 
@@ -129,12 +133,27 @@ def rsqrt(input: Tensor) -> Tensor:
 
 @pointwise("hypot(input, other)", ["input / out", "other / out"], dtype="number")
 def hypot(input: Tensor, other: Tensor) -> Tensor:
-    """Return sqrt(input**2 + other**2) without overflow in between."""
+    """Return sqrt(input**2 + other**2) without overflow in between.
+
+    Raises  RuntimeError for integers
+    """
+
+
+hypot.refusal(floating_only("hypot_cpu"))
 
 
 @pointwise("input + value * tensor1 * tensor2", ["T(1)", "value * tensor2", "value * tensor1"])
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """Return input + value * tensor1 * tensor2."""
+    """Return input + value * tensor1 * tensor2.
+
+    Raises  RuntimeError for bools alone
+    """
+
+
+@addcmul.refusal
+def _(dtypes: Sequence[DType]) -> str | None:
+    bools = set(dtypes) == {bool_}
+    return "\"addcmul_cpu_out\" not implemented for 'Bool': cast one of them." if bools else None
 
 
 @pointwise(
@@ -142,7 +161,21 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1
     ["T(1)", "value / tensor2", "-(g * (value * ((tensor1 / tensor2) / tensor2)))"],
 )
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """Return input + value * tensor1 / tensor2."""
+    """Return input + value * tensor1 / tensor2.
+
+    Raises  RuntimeError for the quotient of two integers
+    """
+
+
+@addcdiv.refusal
+def _(dtypes: Sequence[DType]) -> str | None:
+    if any(dtype.is_floating_point for dtype in dtypes[1:]):
+        return None
+    return (
+        "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
+        "will perform a true division of tensor1 and tensor2. Write (input + value * "
+        "fastdist.trunc(tensor1 / tensor2)).to(input.dtype), or cast to floating."
+    )
 
 
 @pointwise(

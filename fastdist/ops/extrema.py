@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ..core.dtypes import DType
 from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
+from .refusals import floating_only
 
 # Note [Gradients at ties]
 # Where both operands of maximum are equal, each gets half of the gradient; fmax gives all of it to
@@ -107,6 +111,13 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """Return 0 below zero, 1 above it, and values at zero."""
 
 
+@heaviside.refusal
+def _(dtypes: Sequence[DType]) -> str | None:
+    if len(set(dtypes)) == 1:
+        return None
+    return "heaviside is not yet implemented for tensors with different dtypes."
+
+
 @pointwise(
     "infinity = where(input > T(0), posinf, neginf); "
     "where(isnan(input), nan_value, where(isinf(input), infinity, input))",
@@ -120,3 +131,6 @@ def replace_nonfinite(input: Tensor, nan_value: float, posinf: float, neginf: fl
 @pointwise("nextafter(input, other)", dtype="number")
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """Return the floating-point number next to input on the way to other."""
+
+
+nextafter.refusal(floating_only("nextafter_cpu"))

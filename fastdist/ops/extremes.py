@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.dtypes import int64
-from ..core.errors import ShapeError
+from ..core.dtypes import bool_, int64
+from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
@@ -143,6 +143,8 @@ _of_all(min_of_all)
 
 def _arg_plan(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
     shape = input.layout.shape
+    if input.layout.dtype is bool_:
+        raise DTypeError(f"{name}(): does not support bool input; cast with .to(fastdist.uint8)")
     if dim is None:
         if input.layout.numel == 0:
             raise DimError(

@@ -55,7 +55,15 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 
 @composite()
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """Return the mean over dim of what is not NaN."""
+    """Return the mean over dim of what is not NaN.
+
+    Raises  RuntimeError for integers and bool
+    """
+    if not input.layout.dtype.is_floating_point:
+        raise DTypeError(
+            "nanmean(): expected input to have floating point or complex dtype but got "
+            f"{input.layout.dtype.name}; cast with .to(fastdist.float32)"
+        )
     counted = input.isnan().logical_not().to(input.dtype).sum(dim, keepdim)
     return nansum(input, dim, keepdim) / counted
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
+from .refusals import floating_only
 
 
 @pointwise("exp(input)", ["out"], dtype="floating")
@@ -51,6 +52,9 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """Return log(exp(input) + exp(other)) without overflow."""
 
 
+logaddexp.refusal(floating_only("logaddexp_cpu"))
+
+
 @pointwise(
     "d = abs(input - other); m = maximum(input, other); "
     "where(logical_and(isinf(input), input == other), input, "
@@ -60,6 +64,9 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
 )
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """Return log2(2**input + 2**other) without overflow."""
+
+
+logaddexp2.refusal(floating_only("logaddexp2_cpu"))
 
 
 @pointwise(
