@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import float32, float64, int32, int64
+from ..core.dtypes import bool_, float32, float64, int32, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..tensor.tensor import Tensor, from_array
@@ -111,6 +111,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     Dtype   int64; with weights float32 if they are, else float64
     """
     layout = input.layout
+    if layout.dtype is bool_:
+        raise DTypeError("\"bincount_cpu\" not implemented for 'Bool'; cast with .long()")
     if layout.dtype.is_floating_point or len(layout.shape) != 1:
         raise DTypeError(
             "bincount only supports 1-d non-negative integral inputs.: got one of shape "

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import int64
+from ..core.dtypes import bool_, int64
+from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.rules import DimError, normalize_axis
 from ..dispatch.structured import Plan, StructuredOp, structured
-from ..tensor.layout import Layout
+from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, from_array
 from . import return_types
 
@@ -38,6 +39,8 @@ def topk_along(input: Tensor, k: int, dim: int, largest: bool) -> Tensor:
 def _(input: Tensor, k: int, dim: int, largest: bool) -> Plan:
     shape = input.layout.shape
     axis = normalize_axis("topk", dim, len(shape))
+    if input.layout.dtype is bool_:
+        raise DTypeError("topk does not support bool dtypes on CPU; cast with .to(fastdist.uint8)")
     if not 0 <= k <= (shape[axis] if shape else 1):
         raise DimError(f"selected index k out of range: {k} of {shape}")
     short = (*shape[:axis], k, *shape[axis + 1 :]) if shape else ()
@@ -93,16 +96,37 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """Return the different elements (or slices along dim) in order; waits for a device."""
+    """Return the different elements (or slices along dim) in order; waits for a device.
+
+    Raises  RuntimeError for slices without elements
+    """
     array = input.to_numpy()
+    if dim is not None:
+        dim = _axis_of_slices(array.shape, dim)
     values, inverse, counts = np.unique(
         array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
     )
-    wanted = [values, inverse.reshape(array.shape if dim is None else -1), counts]
+    wanted = [values, inverse.reshape(array.shape if dim is None else (-1,)), counts]
     chosen = [True, return_inverse, return_counts]
     made = [
-        from_array(np.ascontiguousarray(one)).to(input.layout.device)
+        from_array(np.array(one, order="C")).to(input.layout.device)
         for one, wish in zip(wanted, chosen, strict=True)
         if wish
     ]
     return made[0] if len(made) == 1 else tuple(made)
+
+
+def _axis_of_slices(shape: Shape, dim: int) -> int:
+    """Return the axis along which slices of shape are compared.
+
+    Raises  IndexError if there is no such axis, RuntimeError if the slices hold nothing
+    """
+    if not shape:
+        raise DimError(f"Dimension specified as {dim} but tensor has no dimensions")
+    axis = normalize_axis("unique", dim, len(shape))
+    if 0 in shape and (shape[axis] or shape.count(0) > 1):
+        raise ShapeError(
+            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied: "
+            f"shape {list(shape)} along {axis}"
+        )
+    return axis

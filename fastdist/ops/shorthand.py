@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import bool_
-from ..core.errors import DTypeError, ShapeError
+from ..core.errors import DeviceError, DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.rules import normalize_axis
@@ -176,9 +176,13 @@ def _repeats(repeats: Any, length: int) -> Any:
 
 @composite(method=False)
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Return each vector as a grid over all of them; indexing "xy" swaps the first two axes."""
+    """Return each vector as a grid over all of them; indexing "xy" swaps the first two axes.
+
+    Raises  RuntimeError for tensors with more axes than one, or of different dtypes
+    """
     packed = len(tensors) == 1 and not isinstance(tensors[0], Tensor)
     given = list(tensors[0] if packed else tensors)
+    _require_vectors(given, indexing)
     if indexing == "xy" and len(given) > 1:
         given[0], given[1] = given[1], given[0]
     shape = [one.layout.numel for one in given]
@@ -189,6 +193,33 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     if indexing == "xy" and len(given) > 1:
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
+
+
+def _require_vectors(given: list[Tensor], indexing: str) -> None:
+    """Raise for what meshgrid cannot make a grid of."""
+    if not given:
+        raise ShapeError("meshgrid expects a non-empty TensorList")
+    for one in given:
+        layout, first = one.layout, given[0].layout
+        if len(layout.shape) > 1:
+            raise ShapeError(
+                "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: "
+                f"{list(layout.shape)}; flatten() it"
+            )
+        if layout.dtype is not first.dtype:
+            raise DTypeError(
+                "meshgrid expects all tensors to have the same dtype, got "
+                f"{first.dtype.name} and {layout.dtype.name}"
+            )
+        if layout.device is not first.device:
+            raise DeviceError(
+                "meshgrid expects all tensors to have the same device, got "
+                f"{first.device} and {layout.device}"
+            )
+    if indexing not in ("ij", "xy"):
+        raise ShapeError(
+            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing!r}'
+        )
 
 
 def _at_least(given: tuple[Any, ...], ndim: int) -> Any:

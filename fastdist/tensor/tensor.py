@@ -126,8 +126,15 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
     def stride(self, dim: int | None = None) -> Shape | int:
         """Return the strides in elements, or that of one axis."""
-        strides = self.layout.strides
-        return strides if dim is None else strides[_axis(self.layout, dim)]
+        layout = self.layout
+        strides = layout.strides
+        base = None if self.extra is None else self.extra.base
+        if base is not None and layout.contiguous and min(layout.shape, default=2) < 2:
+            # One layout stands for all ways to lie that nobody can walk. The array knows its own,
+            # but for what NumPy lets be 0: new axes, and the axes of what never had an element.
+            own = [step // self.itemsize for step in self.array.strides]
+            strides = tuple([s or usual for s, usual in zip(own, strides, strict=True)])
+        return strides if dim is None else strides[_axis(layout, dim)]
 
     def dim(self) -> int:
         """Return the number of axes."""
@@ -167,10 +174,12 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return -1 if index is None else index
 
     def data_ptr(self) -> int:
-        """Return the address of the first element.
+        """Return the address of the first element, 0 where there is none.
 
         Raises  DeviceError for a device whose memory has no address here
         """
+        if not self.layout.numel:
+            return 0
         address = getattr(self.array, "ctypes", None) or getattr(self.array, "data", None)
         value = getattr(address, "data", None) or getattr(address, "ptr", None)
         if value is None and not isinstance(self.array, np.ndarray):

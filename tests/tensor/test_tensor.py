@@ -165,3 +165,15 @@ def test_a_tensor_says_what_there_is_instead_of_storage() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'storage': .* data_ptr\(\) says"):
         fastdist.ones(1).storage()
     assert not hasattr(fastdist.nn.Parameter(fastdist.ones(1)), "storage")
+
+
+def test_an_empty_tensor_has_no_address() -> None:
+    x = fastdist.zeros(3, 4)
+    assert x[:, 2:2].data_ptr() == x[1:1].data_ptr() == fastdist.zeros(0).data_ptr() == 0
+
+
+def test_views_that_nobody_can_walk_say_the_strides_of_their_memory() -> None:
+    x = fastdist.zeros(3, 4)
+    assert x[:, 2:2].stride() == (4, 1) and x[:, 2:2].t().stride() == (1, 4)
+    assert x[:1].t().stride() == (1, 4) and x[None].stride() == (12, 4, 1)
+    assert x[:, 2:2].is_contiguous()

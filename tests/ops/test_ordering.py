@@ -1,0 +1,49 @@
+"""What differs and what is largest, of tensors without axes, without elements and with NaN."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+
+
+def test_unique_of_a_tensor_without_axes_has_an_inverse_without_axes() -> None:
+    values, inverse, counts = fd.unique(fd.tensor(5), return_inverse=True, return_counts=True)
+    assert values.tolist() == [5] and counts.tolist() == [1]
+    assert inverse.shape == () and inverse.item() == 0
+
+
+def test_unique_keeps_each_row_with_nan() -> None:
+    rows = fd.tensor([[3.0, math.nan], [3.0, math.nan], [1.0, 2.0], [1.0, 2.0]])
+    values, inverse, counts = fd.unique(rows, return_inverse=True, return_counts=True, dim=0)
+    assert values[0].tolist() == [1.0, 2.0] and values.shape == (3, 2)
+    assert inverse.tolist() == [1, 2, 0, 0] and counts.tolist() == [2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: fd.unique(fd.tensor(5), dim=0), "Dimension specified as 0 but tensor has no"),
+        (lambda: fd.unique(fd.ones(2), dim=3), "Dimension out of range"),
+        (lambda: fd.unique(fd.zeros(0, 3), dim=1), "There are 0 sized dimensions, and they aren't"),
+        (lambda: fd.tensor([True]).topk(1), "topk does not support bool dtypes on CPU"),
+        (lambda: fd.bincount(fd.tensor([True])), "\"bincount_cpu\" not implemented for 'Bool'"),
+        (
+            lambda: fd.meshgrid(fd.ones(2, 2), fd.ones(2)),
+            "torch.meshgrid: Expected 0D or 1D tensor in the tensor list",
+        ),
+        (
+            lambda: fd.meshgrid(fd.ones(2), fd.tensor([1])),
+            "meshgrid expects all tensors to have the same dtype",
+        ),
+        (fd.meshgrid, "meshgrid expects a non-empty TensorList"),
+        (lambda: fd.meshgrid(fd.ones(2), indexing="yx"), "indexing must be one of"),
+    ],
+)
+def test_what_pytorch_refuses_is_refused_in_its_words(call: Callable[[], Any], text: str) -> None:
+    with pytest.raises(RuntimeError, match=text):
+        call()
