@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import types
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..optimizer import Group, Optimizer
+from ..optimizer import Optimizer
 from .scheduler import LRScheduler
 
 
@@ -18,11 +20,19 @@ def _functions(
     functions = (lr_lambda,) * count if callable(lr_lambda) else tuple(lr_lambda)
     if len(functions) != count:
         raise ValueError(f"Expected {count} lr_lambdas, but got {len(functions)}")
+    for function in functions:
+        if not callable(function):
+            raise TypeError(
+                f"lr_lambda should be a function, but got {type(function).__name__}: one for all "
+                "groups, or a list with one for each"
+            )
     return functions
 
 
 class _ByFunctions(LRScheduler):
-    """What has a function of the epoch for each group; functions are not saved."""
+    """What has a function of the epoch for each group. Functions are not saved, what objects that
+    are called in their place hold is.
+    """
 
     def __init__(
         self,
@@ -33,12 +43,27 @@ class _ByFunctions(LRScheduler):
         self.lr_lambdas = _functions(optimizer, lr_lambda)
         super().__init__(optimizer, last_epoch)
 
-    def _factors(self) -> list[float]:
-        return [function(self.last_epoch) for function in self.lr_lambdas]
+    def _times_factors(self, rates: list[float]) -> list[float]:
+        return [
+            rate * function(self.last_epoch)
+            for rate, function in zip(rates, self.lr_lambdas, strict=True)
+        ]
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything but the optimiser and functions."""
-        return {name: value for name, value in super().state_dict().items() if name != "lr_lambdas"}
+        kept = [
+            None if isinstance(function, types.FunctionType) else dict(vars(function))
+            for function in self.lr_lambdas
+        ]
+        return {**super().state_dict(), "lr_lambdas": kept}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a state dict."""
+        state = dict(state_dict)
+        for function, kept in zip(self.lr_lambdas, state.pop("lr_lambdas"), strict=True):
+            if kept is not None:
+                vars(function).update(kept)
+        super().load_state_dict(state)
 
 
 class LambdaLR(_ByFunctions):
@@ -46,7 +71,7 @@ class LambdaLR(_ByFunctions):
 
     def get_lr(self) -> list[float]:
         """Return the rates of all groups at last_epoch."""
-        return [base * factor for base, factor in zip(self.base_lrs, self._factors(), strict=True)]
+        return self._times_factors(self.base_lrs)
 
 
 class MultiplicativeLR(_ByFunctions):
@@ -54,16 +79,8 @@ class MultiplicativeLR(_ByFunctions):
 
     def get_lr(self) -> list[float]:
         """Return the rates of all groups at last_epoch."""
-        rates = [group["lr"] for group in self.optimizer.param_groups]
-        return rates if self.last_epoch == 0 else self._multiplied(rates)
-
-    def restart(self) -> None:
-        """Be at epoch 0, from the present rates on, whoever set them."""
-        self.last_epoch = 0
-        self._set(self._multiplied([group["lr"] for group in self.optimizer.param_groups]))
-
-    def _multiplied(self, rates: list[float]) -> list[float]:
-        return [rate * factor for rate, factor in zip(rates, self._factors(), strict=True)]
+        rates = self._present()
+        return rates if self._is_initial else self._times_factors(rates)
 
 
 class StepLR(LRScheduler):
@@ -76,10 +93,14 @@ class StepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, group: Group, base_lr: float) -> float:
-        """Return a group's rate at last_epoch."""
+    def get_lr(self) -> list[float]:
+        """Return the rates of all groups at last_epoch."""
         is_due = self.last_epoch and self.last_epoch % self.step_size == 0
-        return float(group["lr"] * (self.gamma if is_due else 1.0))
+        return [rate * self.gamma if is_due else rate for rate in self._present()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        factor = self.gamma ** (self.last_epoch // self.step_size)
+        return [base * factor for base in self.base_lrs]
 
 
 class MultiStepLR(LRScheduler):
@@ -96,9 +117,14 @@ class MultiStepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, group: Group, base_lr: float) -> float:
-        """Return a group's rate at last_epoch."""
-        return float(group["lr"] * self.gamma ** self.milestones[self.last_epoch])
+    def get_lr(self) -> list[float]:
+        """Return the rates of all groups at last_epoch."""
+        factor = self.gamma ** self.milestones[self.last_epoch]
+        return [rate * factor for rate in self._present()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
+        return [base * self.gamma**passed for base in self.base_lrs]
 
 
 class ConstantLR(LRScheduler):
@@ -117,12 +143,18 @@ class ConstantLR(LRScheduler):
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, group: Group, base_lr: float) -> float:
-        """Return a group's rate at last_epoch."""
-        lr: float = group["lr"]
+    def get_lr(self) -> list[float]:
+        """Return the rates of all groups at last_epoch."""
+        rates = self._present()
         if self.last_epoch == 0:
-            return lr * self.factor
-        return lr / self.factor if self.last_epoch == self.total_iters else lr
+            return [rate * self.factor for rate in rates]
+        if self.last_epoch == self.total_iters:
+            return [rate * (1.0 / self.factor) for rate in rates]
+        return rates
+
+    def _get_closed_form_lr(self) -> list[float]:
+        factor = 1.0 if self.last_epoch >= self.total_iters else self.factor
+        return [base * factor for base in self.base_lrs]
 
 
 class LinearLR(LRScheduler):
@@ -148,14 +180,19 @@ class LinearLR(LRScheduler):
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, group: Group, base_lr: float) -> float:
-        """Return a group's rate at last_epoch."""
-        lr: float = group["lr"]
+    def get_lr(self) -> list[float]:
+        """Return the rates of all groups at last_epoch."""
+        rates = self._present()
         if self.last_epoch == 0:
-            return lr * self.start_factor
-        if self.last_epoch > self.total_iters:
-            return lr
-        return lr * self._factor(self.last_epoch) / self._factor(self.last_epoch - 1)
+            return [rate * self.start_factor for rate in rates]
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return rates
+        change = self._factor(self.last_epoch) / self._factor(self.last_epoch - 1)
+        return [rate * change for rate in rates]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        factor = self._factor(min(self.last_epoch, self.total_iters))
+        return [base * factor for base in self.base_lrs]
 
     def _factor(self, epoch: int) -> float:
         way = self.end_factor - self.start_factor
@@ -169,9 +206,13 @@ class ExponentialLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, group: Group, base_lr: float) -> float:
-        """Return a group's rate at last_epoch."""
-        return float(group["lr"] * (self.gamma if self.last_epoch else 1.0))
+    def get_lr(self) -> list[float]:
+        """Return the rates of all groups at last_epoch."""
+        rates = self._present()
+        return rates if self._is_initial else [rate * self.gamma for rate in rates]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        return [base * self.gamma**self.last_epoch for base in self.base_lrs]
 
 
 class PolynomialLR(LRScheduler):
@@ -184,13 +225,18 @@ class PolynomialLR(LRScheduler):
         self.power = power
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, group: Group, base_lr: float) -> float:
-        """Return a group's rate at last_epoch."""
-        lr: float = group["lr"]
-        if not 0 < self.last_epoch <= self.total_iters:
-            return lr
+    def get_lr(self) -> list[float]:
+        """Return the rates of all groups at last_epoch."""
+        rates = self._present()
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return rates
         left = self.total_iters - self.last_epoch
-        return float(lr * (left / (left + 1)) ** self.power)
+        change = (left / (left + 1)) ** self.power
+        return [rate * change for rate in rates]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        gone = min(self.last_epoch, self.total_iters) / self.total_iters
+        return [base * (1.0 - gone) ** self.power for base in self.base_lrs]
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -206,17 +252,24 @@ class CosineAnnealingLR(LRScheduler):
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, group: Group, base_lr: float) -> float:
-        """Return a group's rate at last_epoch."""
-        lr, epoch = float(group["lr"]), self.last_epoch
-        if epoch == 0:
-            return lr
-        before = 1.0 + math.cos(math.pi * (epoch - 1) / self.T_max)
+    def get_lr(self) -> list[float]:
+        """Return the rates of all groups at last_epoch."""
+        rates, epoch, least = self._present(), self.last_epoch, self.eta_min
+        if self._is_initial:
+            return rates
         if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
             # The rate is eta_min, from which no ratio leads away.
-            return lr + (base_lr - self.eta_min) * (1.0 - math.cos(math.pi / self.T_max)) / 2.0
-        now = 1.0 + math.cos(math.pi * epoch / self.T_max)
-        return now / before * (lr - self.eta_min) + self.eta_min
+            rise = (1.0 - math.cos(math.pi / self.T_max)) / 2.0
+            return [
+                rate + (base - least) * rise
+                for rate, base in zip(rates, self.base_lrs, strict=True)
+            ]
+        before = 1.0 + math.cos(math.pi * (epoch - 1) / self.T_max)
+        change = (1.0 + math.cos(math.pi * epoch / self.T_max)) / before
+        return [change * (rate - least) + least for rate in rates]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        return _on_cosine(self.base_lrs, self.eta_min, self.last_epoch / self.T_max)
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -238,19 +291,54 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             raise ValueError(f"Expected positive integer T_0, but got {T_0}")
         if T_mult < 1 or not isinstance(T_mult, int):
             raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
-        self.T_0 = T_0
+        if not isinstance(eta_min, float | int):
+            raise ValueError(
+                f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}"
+            )
+        self.T_0 = self.T_i = T_0
         self.T_mult = T_mult
         self.eta_min = eta_min
+        # Epochs since the last jump; one that resumes counts from the first, as in PyTorch: the
+        # rates go on as they were only where T_cur and T_i come from a state dict, too.
+        self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, group: Group, base_lr: float) -> float:
-        """Return a group's rate at last_epoch."""
-        since, length = self.last_epoch, self.T_0
-        while since >= length:
-            since -= length
-            length *= self.T_mult
-            if self.T_mult == 1:
-                since %= length
-        return (
-            self.eta_min + (base_lr - self.eta_min) * (1 + math.cos(math.pi * since / length)) / 2
-        )
+    def get_lr(self) -> list[float]:
+        """Return the rates of all groups, T_cur of T_i epochs after the last jump."""
+        return _on_cosine(self.base_lrs, self.eta_min, self.T_cur / self.T_i)
+
+    def step(self, epoch: float | None = None) -> None:
+        """Go to the next epoch, or to a given one, which may be a fraction.
+
+        Raises  ValueError for an epoch below 0
+        """
+        self._step_count += 1
+        if epoch is None and self.last_epoch >= 0:
+            epoch = self.last_epoch + 1
+            self.T_cur += 1
+            if self.T_cur >= self.T_i:
+                self.T_cur %= self.T_i
+                self.T_i *= self.T_mult
+        else:
+            epoch = epoch or 0
+            if epoch < 0:
+                raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+            self._jump_to(epoch)
+        self.last_epoch = math.floor(epoch)
+        self._set(self.get_lr())
+
+    def _jump_to(self, epoch: float) -> None:
+        self.T_cur = epoch
+        if self.T_mult == 1:
+            self.T_cur = epoch % self.T_0
+            return
+        self.T_i = self.T_0
+        while self.T_cur >= self.T_i:
+            self.T_cur -= self.T_i
+            self.T_i *= self.T_mult
+
+
+def _on_cosine(highest: list[float], least: float, part: float) -> list[float]:
+    """Return for each highest rate the one on its way to the least, a part of half a cosine on."""
+    height = (1 + math.cos(math.pi * part)) / 2
+    return [least + (high - least) * height for high in highest]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from ..optimizer import Optimizer
+from .scheduler import EPOCH_IS_OLD, LRScheduler
 
 
-class ReduceLROnPlateau:
+class ReduceLROnPlateau(LRScheduler):
     """The rate times factor whenever a measure has not become better for more than patience
     epochs.
 
-    Raises  ValueError for a factor of 1 or more, or an unknown mode
+    Raises  ValueError for a factor of 1 or more, an unknown mode, or not one min_lr a group
     """
 
     def __init__(
@@ -30,60 +32,90 @@ class ReduceLROnPlateau:
     ) -> None:
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        self.optimizer = optimizer
+        self.factor, self.patience = factor, patience
+        self.cooldown, self.eps = cooldown, eps
+        self._take_min_lr(min_lr)
+        self._take_measure(mode, threshold, threshold_mode)
+        self.last_epoch = 0
+        self._last_lr = self._present()
+        self._reset()
+
+    def _take_min_lr(self, min_lr: float | Sequence[float]) -> None:
+        count = len(self.optimizer.param_groups)
+        if isinstance(min_lr, list | tuple):
+            if len(min_lr) != count:
+                raise ValueError(f"expected {count} min_lrs, got {len(min_lr)}")
+            self.default_min_lr, self.min_lrs = None, list(min_lr)
+        else:
+            self.default_min_lr, self.min_lrs = min_lr, [min_lr] * count
+
+    def _take_measure(self, mode: str, threshold: float, threshold_mode: str) -> None:
         if mode not in ("min", "max"):
             raise ValueError(f"mode {mode} is unknown!")
         if threshold_mode not in ("rel", "abs"):
             raise ValueError(f"threshold mode {threshold_mode} is unknown!")
-        count = len(optimizer.param_groups)
-        self.optimizer = optimizer
-        self.mode, self.factor, self.patience = mode, factor, patience
-        self.threshold, self.threshold_mode = threshold, threshold_mode
-        self.cooldown, self.eps = cooldown, eps
-        self.min_lrs = [min_lr] * count if isinstance(min_lr, float | int) else list(min_lr)
-        self.best = math.inf if mode == "min" else -math.inf
-        self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
-        self._last_lr = [group["lr"] for group in optimizer.param_groups]
+        self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
+        self.mode_worse = math.inf if mode == "min" else -math.inf
 
-    def step(self, metrics: Any) -> None:
+    def _reset(self) -> None:
+        self.best = self.mode_worse
+        self.num_bad_epochs = self.cooldown_counter = 0
+
+    def step(  # type: ignore[override]
+        self, metrics: Any, epoch: int | None = None
+    ) -> None:
         """Tell the measure of the epoch that has ended."""
         measure = float(metrics)
-        self.last_epoch += 1
-        if self.is_better(measure):
+        if epoch is not None:
+            warnings.warn(EPOCH_IS_OLD, UserWarning, stacklevel=2)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if self._is_better(measure, self.best):
             self.best, self.num_bad_epochs = measure, 0
         else:
             self.num_bad_epochs += 1
-        if self.cooldown_counter > 0:
+        if self.in_cooldown:
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
-                reduced = max(group["lr"] * self.factor, least)
-                if group["lr"] - reduced > self.eps:
-                    group["lr"] = reduced
+            self._reduce()
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+        self._last_lr = self._present()
 
-    def is_better(self, measure: float) -> bool:
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether the rate was lowered fewer than cooldown epochs ago."""
+        return self.cooldown_counter > 0
+
+    def _reduce(self) -> None:
+        groups = self.optimizer.param_groups
+        if len(groups) != len(self.min_lrs):
+            if self.default_min_lr is None:
+                raise RuntimeError(
+                    f"The number of param groups in the `optimizer` ({len(groups)}) differs from "
+                    f"when `ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), usually due "
+                    "to a new param group being added to the optimizer. Please modify the "
+                    "`min_lrs` field to match the length of the `optimizer` param groups."
+                )
+            self.min_lrs = [self.default_min_lr] * len(groups)
+        for group, least in zip(groups, self.min_lrs, strict=True):
+            reduced = max(group["lr"] * self.factor, least)
+            if group["lr"] - reduced > self.eps:
+                group["lr"] = reduced
+
+    def _is_better(self, a: float, best: float) -> bool:
         """Return whether a measure beats the best one by more than the threshold.
 
         Note    a relative threshold of a negative best one lets what is a little worse count as
                 better, as in PyTorch
         """
-        if math.isinf(self.best):
-            bound = self.best
-        else:
-            margin = self.threshold * (self.best if self.threshold_mode == "rel" else 1.0)
-            bound = self.best - margin if self.mode == "min" else self.best + margin
-        return measure < bound if self.mode == "min" else measure > bound
-
-    def get_last_lr(self) -> list[float]:
-        """Return the rates that step set."""
-        return self._last_lr
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return everything but the optimiser."""
-        return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
+        way = -self.threshold if self.mode == "min" else self.threshold
+        bound = best * (1.0 + way) if self.threshold_mode == "rel" else best + way
+        return a < bound if self.mode == "min" else a > bound
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a state dict."""
-        self.__dict__.update(state_dict)
+        super().load_state_dict(state_dict)
+        self._take_measure(self.mode, self.threshold, self.threshold_mode)

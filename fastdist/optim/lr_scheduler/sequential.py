@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..optimizer import Optimizer
+from .plateau import ReduceLROnPlateau
 from .scheduler import LRScheduler
 
 
@@ -23,32 +24,42 @@ class SequentialLR(LRScheduler):
         milestones: Sequence[int],
         last_epoch: int = -1,
     ) -> None:
+        _require_joinable(optimizer, schedulers)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
                 f"Sequential Schedulers expects number of schedulers provided to be one more than "
                 f"the number of milestone points, but got number of schedulers {len(schedulers)} "
                 f"and the number of milestones to be equal to {len(milestones)}"
             )
-        if any(scheduler.optimizer is not optimizer for scheduler in schedulers):
-            raise ValueError("SequentialLR: a scheduler belongs to another optimizer")
         self.optimizer = optimizer
         self._schedulers = list(schedulers)
         self._milestones = list(milestones)
         self.last_epoch = last_epoch + 1
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
-        # Each scheduler made its first step when it was made: the rate is the first one's again.
-        self._set(self.base_lrs)
-        self._schedulers[0].last_epoch = -1
-        self._schedulers[0].step()
-        self._last_lr = self._schedulers[0].get_last_lr()
+        # Each scheduler made its first step when it was made: all are taken back, and the one that
+        # comes first makes its own again, from the first rates on.
+        for group in optimizer.param_groups:
+            group["lr"] = group["initial_lr"]
+        self.recursive_undo()
+        first = self._schedulers[bisect_right(self._milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
 
-    def step(self) -> None:
+    def recursive_undo(self, sched: LRScheduler | None = None) -> None:
+        """Put the schedulers below one (this one) back by an epoch."""
+        joined = self if sched is None else sched
+        if isinstance(joined, SequentialLR):
+            for below in joined._schedulers:
+                self.recursive_undo(below)
+        else:
+            joined.last_epoch -= 1
+
+    def step(self) -> None:  # type: ignore[override]
         """Go to the next epoch."""
         self.last_epoch += 1
         number = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[number]
         if number and self._milestones[number - 1] == self.last_epoch:
-            scheduler.restart()
+            scheduler._update_lr(0)
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
@@ -64,3 +75,20 @@ class SequentialLR(LRScheduler):
         for scheduler, entry in zip(self._schedulers, state.pop("_schedulers"), strict=True):
             scheduler.load_state_dict(entry)
         self.__dict__.update(state)
+
+
+def _require_joinable(optimizer: Optimizer, schedulers: Sequence[LRScheduler]) -> None:
+    if len(schedulers) < 1:
+        raise ValueError("SequentialLR expects at least one scheduler, but got no scheduler.")
+    for number, scheduler in enumerate(schedulers):
+        if isinstance(scheduler, ReduceLROnPlateau):
+            raise ValueError(
+                "SequentialLR does not support `ReduceLROnPlateau` scheduler as it requires "
+                "additional kwargs to be specified when calling `step`, but got one at index "
+                f"{number} in the given schedulers sequence."
+            )
+        if scheduler.optimizer is not optimizer:
+            raise ValueError(
+                "SequentialLR expects all schedulers to belong to the same optimizer, but got "
+                f"scheduler {type(scheduler).__name__} at index {number} of another"
+            )
