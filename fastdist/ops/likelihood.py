@@ -243,6 +243,11 @@ def cross_entropy(
     axis = 0 if len(input.layout.shape) == 1 else 1
     likely: Any = OPS["log_softmax"].public(input, axis)
     if target.layout.dtype.is_floating_point:
+        if ignore_index >= 0:
+            raise RuntimeError(
+                f"ignore_index is not supported for floating point target: it is {ignore_index}, "
+                "and the target holds probabilities; cast indices of classes with .long()"
+            )
         return _of_probabilities(likely, target, weight, reduction, label_smoothing, axis)
     loss = nll_loss(likely, target, weight, None, ignore_index, None, reduction)
     if label_smoothing == 0.0:
@@ -267,7 +272,7 @@ def _of_probabilities(
         )
     classes = likely.layout.shape[axis]
     if smoothing:
-        target = target * (1 - smoothing) + smoothing / classes
+        target = target * (1 - smoothing) + smoothing / max(classes, 1)
     product = likely * target
     if weight is not None:
         product = product * _along_classes(weight, likely, axis)
@@ -301,5 +306,5 @@ def _smoothed(
             chosen = weight.index_select(0, target.masked_fill(ignored, 0).reshape(-1))
             counted = chosen.masked_fill(ignored.reshape(-1), 0.0).sum()
         even = even / counted
-    classes = likely.layout.shape[axis]
-    return loss * (1 - smoothing) + even * (smoothing / classes)  # type: ignore[no-any-return]
+    share = smoothing / max(likely.layout.shape[axis], 1)
+    return loss * (1 - smoothing) + even * share  # type: ignore[no-any-return]

@@ -10,7 +10,7 @@ from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
-from .likelihood import reduction_code, reduction_of
+from .likelihood import REDUCTIONS, reduction_code, reduction_of
 
 
 def reduced(losses: Any, reduction: str) -> Tensor:
@@ -19,6 +19,26 @@ def reduced(losses: Any, reduction: str) -> Tensor:
     if code == 0:
         return losses  # type: ignore[no-any-return]
     return losses.mean() if code == 1 else losses.sum()  # type: ignore[no-any-return]
+
+
+def _weighted(losses: Any, weight: Any, input: Any) -> Any:
+    """Return losses times weight, which has the input's shape."""
+    if weight.layout.shape != input.layout.shape:
+        raise ShapeError(
+            "Weights and input must have the same size. They have the shapes "
+            f"{weight.layout.shape} and {input.layout.shape}"
+        )
+    return losses * weight
+
+
+def _mean_by_weight(losses: Any, weight: Any, input: Any, reduction: str) -> Tensor:
+    """Return losses reduced; each counts as much as it weighs."""
+    if weight is None:
+        return reduced(losses, reduction)
+    losses = _weighted(losses, weight, input)
+    if reduction_code(reduction) == REDUCTIONS["mean"]:
+        return losses.sum() / weight.sum()  # type: ignore[no-any-return]
+    return reduced(losses, reduction)
 
 
 @pointwise(
@@ -115,11 +135,14 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Return the squared differences of input and target, or their mean or sum."""
+    """Return the squared differences of input and target, or their mean or sum.
+
+    Note    with weight the mean is the sum of the weighted ones over that of the weights
+    """
     reduction = reduction_of(size_average, reduce, reduction)
     _warn_of_other_size(input, target)
     losses = _compared("squared_difference", input, target)
-    return reduced(losses if weight is None else losses * weight, reduction)
+    return _mean_by_weight(losses, weight, input, reduction)
 
 
 @composite(function=False, method=False, functional=True)
@@ -129,11 +152,16 @@ def l1_loss(
     size_average: Any = None,
     reduce: Any = None,
     reduction: str = "mean",
+    weight: Tensor | None = None,
 ) -> Tensor:
-    """Return the absolute differences of input and target, or their mean or sum."""
+    """Return the absolute differences of input and target, or their mean or sum.
+
+    Note    with weight the mean is the sum of the weighted ones over that of the weights
+    """
     reduction = reduction_of(size_average, reduce, reduction)
     _warn_of_other_size(input, target)
-    return reduced(_compared("absolute_difference", input, target), reduction)
+    losses = _compared("absolute_difference", input, target)
+    return _mean_by_weight(losses, weight, input, reduction)
 
 
 @composite(function=False, method=False, functional=True)
@@ -157,13 +185,21 @@ def smooth_l1_loss(
 
 @composite(function=False, method=False, functional=True)
 def huber_loss(
-    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
 ) -> Tensor:
-    """Return a parabola within delta of 0 and a line beyond, of input - target."""
+    """Return a parabola within delta of 0 and a line beyond, of input - target.
+
+    Note    with weight the mean is over the count all the same, unlike mse_loss's: so in PyTorch
+    """
     _warn_of_other_size(input, target)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    return reduced(_compared("huber_difference", input, target, delta), reduction)
+    losses = _compared("huber_difference", input, target, delta)
+    return reduced(losses if weight is None else _weighted(losses, weight, input), reduction)
 
 
 @composite(function=False, method=False, functional=True)
@@ -179,7 +215,7 @@ def binary_cross_entropy(
     reduction = reduction_of(size_average, reduce, reduction)
     _require_same(input, target)
     losses = _compared("binary_entropy", input, target)
-    return reduced(losses if weight is None else losses * weight, reduction)
+    return reduced(_broadcast_weight(losses, weight, input), reduction)
 
 
 @composite(function=False, method=False, functional=True)
@@ -202,7 +238,23 @@ def binary_cross_entropy_with_logits(
         more = (pos_weight - 1) * target + 1
         positive = OPS["logsigmoid"].public(input)
         losses = (1 - target) * input - more * positive
-    return reduced(losses if weight is None else losses * weight, reduction)
+    return reduced(_broadcast_weight(losses, weight, input), reduction)
+
+
+def _broadcast_weight(losses: Any, weight: Any, input: Any) -> Any:
+    """Return losses, times weight if there is one.
+
+    Raises  ShapeError where a weight makes more losses than there are inputs
+    """
+    if weight is not None:
+        losses = losses * weight
+    shape, found = input.layout.shape, losses.layout.shape
+    if shape != found:
+        raise ShapeError(
+            f"output with shape {list(shape)} doesn't match the broadcast shape {list(found)}: "
+            "weight and pos_weight may have no more elements along any axis than the input"
+        )
+    return losses
 
 
 def _require_same(input: Tensor, target: Tensor) -> None:
@@ -222,12 +274,12 @@ def kl_div(
     log_target: bool = False,
 ) -> Tensor:
     """Return target * (log target - input) for log probabilities input."""
-    reduction = reduction_of(size_average, reduce, reduction)
+    by_batch = reduction == "batchmean"
+    reduction = reduction_of(size_average, reduce, "sum" if by_batch else reduction)
     if log_target:
         losses = target.exp() * (target - input)
     else:
         losses = OPS["xlogy"].public(target, target) - target * input
-    if reduction == "batchmean":
-        shape = losses.layout.shape
-        return losses.sum() / (shape[0] if shape else 1)  # of no samples the mean is NaN
-    return reduced(losses, reduction)
+    loss = reduced(losses, reduction)
+    shape = input.layout.shape
+    return loss / shape[0] if by_batch and shape else loss  # of no samples the mean is NaN
