@@ -182,7 +182,10 @@ def _tcp_store(
             else:
                 store.set_timeout(timeout)
                 return store
-        raise StoreTimeoutError(f"{late}; waited {line.waited_s:.4g} s") from late
+        host, missing = ("the launcher", []) if hosted else ("rank 0", ["0"])
+        raise StoreTimeoutError(
+            f"{late}; {host}, which hosts it, is missing; waited {line.waited_s:.4g} s", missing
+        ) from late
 
 
 def _parameters(url: str, rank: int, world_size: int) -> dict[str, int]:

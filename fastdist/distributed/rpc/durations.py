@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Final
 
 # What is longer is as good as never, and more than threads can wait for.
-_LONGEST_S: Final = 1e9
+LONGEST_S: Final = 1e9
 
 
 def seconds(name: str, value: object) -> float:
@@ -20,4 +20,4 @@ def seconds(name: str, value: object) -> float:
     given = float(value)
     if not given >= 0:
         raise ValueError(f"{name} is {value!r}; expected seconds, 0 or more (0: without limit)")
-    return 0.0 if given == math.inf else min(given, _LONGEST_S)
+    return 0.0 if given == math.inf else min(given, LONGEST_S)

@@ -79,12 +79,13 @@ def _choose_backend(backend: Any, options: Any) -> tuple[Any, Any]:
 
 def _start(name: str, backend: Any, rank: int, world_size: int | None, options: Any) -> None:
     global _init_counter, _store, _exit_hook_is_set
-    deadline = time.monotonic() + options.init_timeout
+    meeting_s = options.meeting_s()
+    deadline = time.monotonic() + meeting_s
     met = rendezvous(
         options.init_method,
         rank,
         -1 if world_size is None else world_size,
-        timeout=options.init_timeout,
+        timeout=meeting_s,
         security=options.security,
         certificates=options.certificates,
     )

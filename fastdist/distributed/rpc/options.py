@@ -11,9 +11,10 @@ from fastdist.distributed.pipe.context import channels_of_environment, transport
 from fastdist.distributed.pipe.limits import DEFAULT, Limits
 from fastdist.distributed.pipe.registry import channels, transports
 from fastdist.distributed.sockets import patience
+from fastdist.distributed.store.environment import init_timeout_s
 
 from . import constants
-from .durations import seconds
+from .durations import LONGEST_S, seconds
 
 DeviceLike: TypeAlias = int | str | Device
 DeviceMap: TypeAlias = dict[Device, Device]
@@ -44,10 +45,12 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
 
     Beside torch's: `security` is None (CURVE with the job's secret), "certs" (CURVE with a key pair
     for each rank, from the folder `certificates`), or "none" to speak in the clear; `strict` lets
-    other workers run only what is exported; `init_timeout` bounds init_rpc; `limits` are
-    rpc.Limits, of which `max_outstanding_bytes` bounds what waits at one peer; `switch_interval` is
-    what sys.setswitchinterval gets while RPC is up, None to leave it; `local_address` is where this
-    worker listens (else FASTDIST_ADDRESS, else the address by which it reaches the store).
+    other workers run only what is exported; `init_timeout` bounds init_rpc (None:
+    FASTDIST_INIT_TIMEOUT, else 60 s; 0: no limit), as does a shorter rpc_timeout that is not the
+    default; `limits` are rpc.Limits, of which `max_outstanding_bytes` bounds what waits at one
+    peer; `switch_interval` is what sys.setswitchinterval gets while RPC is up, None to leave it;
+    `local_address` is where this worker listens (else FASTDIST_ADDRESS, else the address by which
+    it reaches the store).
 
     `frozen_s` is how long a worker may give no sign of life (frozen, or its network is down) before
     it is lost: 10 s, or what FASTDIST_FROZEN_S says, which launchers of several nodes go by as
@@ -71,7 +74,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         security: str | None = None,
         certificates: str | None = None,
         strict: bool = False,
-        init_timeout: float = constants.INIT_TIMEOUT_S,
+        init_timeout: float | None = None,
         max_outstanding_bytes: int | None = None,
         limits: Limits | None = None,
         switch_interval: float | None = constants.SWITCH_INTERVAL_S,
@@ -94,6 +97,9 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         self.security = security
         self.certificates = certificates
         self.strict = strict
+        if init_timeout is None:
+            told = init_timeout_s()
+            init_timeout = constants.INIT_TIMEOUT_S if told is None else told
         self.init_timeout = seconds("init_timeout", init_timeout)
         self.limits = _limits(limits, max_outstanding_bytes)
         self.max_outstanding_bytes = self.limits.outstanding_bytes
@@ -112,6 +118,13 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
             channels.require_known(_channels)
         self._transports = _transports
         self._channels = _channels
+
+    def meeting_s(self) -> float:
+        """Return how long init_rpc may take: who wants calls to be short does not wait longer."""
+        bounds = [self.init_timeout or LONGEST_S]
+        if self.rpc_timeout not in (0.0, constants.DEFAULT_RPC_TIMEOUT_SEC):
+            bounds.append(self.rpc_timeout)
+        return min(bounds)
 
     def set_device_map(self, to: str, device_map: Mapping[DeviceLike, DeviceLike]) -> None:
         """Add to the map from this worker's devices to those of worker `to`.

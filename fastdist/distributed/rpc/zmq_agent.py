@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -86,12 +87,13 @@ class ZmqAgent(RpcAgent):
             device_maps = options.device_maps_as_text()
             mine = (rank, world_size, new_incarnation(), addresses, device_maps, security.kind)
             self.me = Record(name, *mine, limits=options.limits)
-            join_s = min(options.init_timeout, store.timeout.total_seconds())
+            join_s = min(options.meeting_s(), store.timeout.total_seconds())
+            deadline = time.monotonic() + join_s
             self.members = (
                 join_static(store, self.me, join_s) if world_size else join_dynamic(store, self.me)
             )
             if self.members.is_static:
-                require_devices_of_maps(store, self.members, options.init_timeout)
+                require_devices_of_maps(store, self.members, max(0.0, deadline - time.monotonic()))
         except BaseException:
             self._listener.close()
             raise

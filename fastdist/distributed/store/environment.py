@@ -102,6 +102,25 @@ def store_is_hosted(environment: Mapping[str, str] = os.environ) -> bool:
     return _Reader(environment).flag("FASTDIST_STORE_HOSTED")
 
 
+def init_timeout_s(environment: Mapping[str, str] = os.environ) -> float | None:
+    """Return FASTDIST_INIT_TIMEOUT in seconds, None if it is not set; 0 stands for no limit.
+
+    Raises  RendezvousError for what is no number of seconds
+    """
+    text = environment.get("FASTDIST_INIT_TIMEOUT")
+    return as_seconds("FASTDIST_INIT_TIMEOUT", text) if text else None
+
+
+def as_seconds(what: str, text: str) -> float:
+    """Return the number of seconds that a text of the user's says.
+
+    Raises  RendezvousError naming `what`, where it stands
+    """
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]*)?", text):
+        raise RendezvousError(f"{what} is {text!r}; expected seconds, such as 120 (0: no limit)")
+    return float(text)
+
+
 def require_rank(rank: int, world_size: int) -> None:
     """Raise RendezvousError unless rank is one of world_size workers (0: any number)."""
     if world_size < 0:

@@ -12,6 +12,8 @@ from typing import Final, Self, TextIO
 
 # A group that starts as it should is together before anything is said.
 _FIRST_S: Final = 2.0
+# Who gives no limit waits for ever, and is not told of how long.
+WITHOUT_LIMIT_S: Final = 1e9
 _CLEAR_LINE: Final = "\r\x1b[K"
 
 
@@ -83,9 +85,8 @@ class WaitingLine:
         if self.is_over:
             return
         self._has_told = True
-        self._write(
-            f"fastdist: {self._who} waits for {whom} ({self.waited_s:.0f} of {self._timeout_s:g} s)"
-        )
+        limit = "" if self._timeout_s >= WITHOUT_LIMIT_S else f" of {self._timeout_s:g}"
+        self._write(f"fastdist: {self._who} waits for {whom} ({self.waited_s:.0f}{limit} s)")
 
     def _write(self, text: str) -> None:
         if self._out is None:  # a process without stderr

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 import time
 from typing import Any
+
+import pytest
 
 from fastdist.core.errors import FastdistError
 from fastdist.distributed import rpc
 from tests.distributed.workers import Group
 
 SECRETS = ["a1" * 32, "b2" * 32]
+# What a machine that is busy may add to a time-out.
+SLACK_S = 5.0
 
 
-def try_init(**options: Any) -> tuple[str, float]:
+def try_init(options: dict[str, Any] | None = None) -> tuple[str, float]:
     """Return what init_rpc says, and how long it took."""
     began = time.monotonic()
     try:
         rpc.init_rpc(
-            f"w{os.environ['RANK']}", rpc_backend_options=rpc.TensorPipeRpcBackendOptions(**options)
+            f"w{os.environ['RANK']}",
+            rpc_backend_options=rpc.TensorPipeRpcBackendOptions(**(options or {})),
         )
     except FastdistError as error:
         return f"{type(error).__name__}: {error}", time.monotonic() - began
@@ -50,7 +56,7 @@ outcomes: list[tuple[str, float]] = []
 def begin(options: dict[str, Any]) -> None:
     """Begin to wait in init_rpc, and note the warnings."""
     heard.append(Heard())
-    starting.append(threading.Thread(target=lambda: outcomes.append(try_init(**options))))
+    starting.append(threading.Thread(target=lambda: outcomes.append(try_init(options))))
     starting[0].start()
 
 
@@ -83,5 +89,44 @@ def test_rank_0_hears_of_a_worker_with_another_secret_at_once_and_in_its_error()
         assert told.startswith("StoreTimeoutError") and "1 of 2 ranks did not come" in told
         assert "meanwhile: 3 from 127.0.0.1: it has another job secret" in told
         assert group.end() == [0, 0]
+    finally:
+        group.kill()
+
+
+def ranks_that_did_not_come(told: str) -> str:
+    found = re.search(r"of \d+ ranks did not come within [\d.]+ s: ([\d, ]+);", told)
+    assert found is not None, told
+    return found[1]
+
+
+@pytest.mark.parametrize("absent", [[3], [2, 3]])
+def test_every_rank_ends_in_time_and_names_the_ranks_that_never_came(absent: list[int]) -> None:
+    group = Group(__file__, 4, {"FASTDIST_INIT_TIMEOUT": "3"})
+    try:
+        here = [worker for worker in group.workers if worker.rank not in absent]
+        for worker in here:
+            worker.start(try_init)
+        for told, took_s in [worker.result() for worker in here]:
+            assert told.startswith("StoreTimeoutError")
+            assert ranks_that_did_not_come(told) == ", ".join(map(str, absent))
+            assert took_s < 3.0 + SLACK_S
+        assert group.end() == [0] * 4
+    finally:
+        group.kill()
+
+
+def test_ranks_that_wait_for_rank_0_say_where_nobody_answers_and_that_it_is_missing() -> None:
+    group = Group(__file__, 3, {"FASTDIST_JOB_SECRET": SECRETS[0]})
+    try:
+        here = group.workers[1:]
+        for worker in here:
+            worker.start(try_init, {"rpc_timeout": 2})
+        for told, took_s in [worker.result() for worker in here]:
+            assert told.startswith(
+                f"StoreTimeoutError: no store at tcp://127.0.0.1:{group.port.number}"
+            )
+            assert "nothing answers there" in told and "rank 0, which hosts it, is missing" in told
+            assert took_s < 2.0 + SLACK_S
+        assert group.end() == [0] * 3
     finally:
         group.kill()

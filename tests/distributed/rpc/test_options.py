@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fastdist.core.device import Device
-from fastdist.core.errors import RpcError
+from fastdist.core.errors import RendezvousError, RpcError
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc import MessageType, TensorPipeRpcBackendOptions, backend_registry
 from fastdist.distributed.rpc.membership import require_name
@@ -220,3 +220,39 @@ def test_wrong_arguments_of_init_rpc_are_told() -> None:
 def test_everything_before_init_says_what_to_call(call: object) -> None:
     with pytest.raises(RpcError, match=r"has not been initialized\. Call .*init_rpc first"):
         call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("given", "told", "meets_within_s"),
+    [
+        ({}, None, 60.0),
+        ({}, "90", 90.0),
+        ({}, "0", 1e9),
+        ({"init_timeout": 5}, "90", 5.0),
+        ({"init_timeout": 0}, None, 1e9),
+        ({"rpc_timeout": 3}, None, 3.0),
+        ({"rpc_timeout": 3}, "90", 3.0),
+        ({"rpc_timeout": 300}, None, 60.0),
+        ({"rpc_timeout": 0}, None, 60.0),
+        ({"init_timeout": 90}, None, 90.0),
+    ],
+)
+def test_init_rpc_waits_as_long_as_was_said_and_no_longer_than_calls_that_shall_be_short(
+    given: dict[str, float],
+    told: str | None,
+    meets_within_s: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("FASTDIST_INIT_TIMEOUT", raising=False)
+    if told is not None:
+        monkeypatch.setenv("FASTDIST_INIT_TIMEOUT", told)
+    assert rpc.TensorPipeRpcBackendOptions(**given).meeting_s() == meets_within_s
+
+
+@pytest.mark.parametrize("told", ["soon", "-1", "1e3", "nan"])
+def test_an_init_timeout_of_the_environment_that_makes_no_sense_is_named(
+    told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FASTDIST_INIT_TIMEOUT", told)
+    with pytest.raises(RendezvousError, match=f"FASTDIST_INIT_TIMEOUT is '{told}'; expected secon"):
+        rpc.TensorPipeRpcBackendOptions()

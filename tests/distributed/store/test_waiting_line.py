@@ -67,6 +67,14 @@ def test_lines_of_a_file_get_rarer(clock: list[float]) -> None:
     assert lines[7:] == ["fastdist: 'w0' (rank 0) goes on after 300 s"]
 
 
+def test_a_wait_without_limit_is_told_without_one(clock: list[float]) -> None:
+    out = io.StringIO()
+    with WaitingLine("'w0' (rank 0)", waiting_line.WITHOUT_LIMIT_S, out) as line:
+        clock[0] += 2.0
+        line.tell("rank 2 of 3")
+    assert out.getvalue().startswith("fastdist: 'w0' (rank 0) waits for rank 2 of 3 (2 s)\n")
+
+
 def test_a_terminals_line_is_redrawn_within_its_width_and_goes(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
