@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 TERMINAL_WIDTH = "FASTDIST_TERMINAL_WIDTH"
+INIT_TIMEOUT = "FASTDIST_INIT_TIMEOUT"
 _THREADS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 

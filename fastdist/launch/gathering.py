@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 
-from fastdist.core.errors import RendezvousError, StoreError, StoreTimeoutError
+from fastdist.core.errors import RendezvousError, StoreError, StoreLostError, StoreTimeoutError
 from fastdist.distributed.store import Store
 from fastdist.distributed.store.waiting_line import WaitingLine
 
@@ -50,6 +50,23 @@ def gather(
             the nodes that did not come before the line's time is over
     """
     cards = {mine.token: mine}
+    try:
+        return _wait_for_all(store, mine, cards, line, is_closing)
+    except StoreLostError as lost:
+        # Its host may have waited longer than this node, and have given up.
+        missing = _missing(cards, mine)
+        if not missing:
+            raise
+        raise StoreTimeoutError(f"{_did_not_come(missing, mine, line)}; {lost}") from lost
+
+
+def _wait_for_all(
+    store: Store,
+    mine: Card,
+    cards: dict[str, Card],
+    line: WaitingLine,
+    is_closing: Callable[[], bool],
+) -> list[Card]:
     text = json.dumps(asdict(mine))
     # Only one of two can have the place; and all who still wait see both cards.
     holder = _read(store.compare_set(f"{_PLACES}{mine.node}", b"", text))
@@ -61,18 +78,15 @@ def gather(
             if fault:
                 _let_all_know(store, mine, cards)
                 raise RendezvousError(fault)
-            missing = set(range(mine.nodes)) - {card.node for card in cards.values()}
+            missing = _missing(cards, mine)
             if not missing:
                 return sorted(cards.values(), key=lambda card: card.node)
             if is_closing():
                 raise StoreError("the job has ended")
-            whom = _name_nodes(missing, mine.nodes)
             if line.is_over:
-                raise StoreTimeoutError(
-                    f"{whom} did not come within {line.waited_s:.0f} s; look for what ended "
-                    "`fastdist run` there, or never started it with this --master-addr"
-                )
-            line.tell_now_and_again(whom)
+                told = (_did_not_come(missing, mine, line), store.refused())
+                raise StoreTimeoutError("; ".join(part for part in told if part))
+            line.tell_now_and_again(_name_nodes(missing, mine.nodes))
             change = watch.next(_LOOK_S)
             if change is not None and change.value is not None:
                 card = _read(change.value)
@@ -101,6 +115,17 @@ def _read(text: bytes) -> Card:
 def _name_nodes(nodes: Collection[int], count: int) -> str:
     shown = ", ".join(str(node) for node in sorted(nodes))
     return f"{'node' if len(nodes) == 1 else 'nodes'} {shown} of {count}"
+
+
+def _missing(cards: dict[str, Card], mine: Card) -> set[int]:
+    return set(range(mine.nodes)) - {card.node for card in cards.values()}
+
+
+def _did_not_come(missing: Collection[int], mine: Card, line: WaitingLine) -> str:
+    return (
+        f"{_name_nodes(missing, mine.nodes)} did not come within {line.waited_s:.0f} s; look for "
+        "what ended `fastdist run` there, or never started it with this --master-addr"
+    )
 
 
 def _let_all_know(store: Store, mine: Card, cards: Collection[str]) -> None:

@@ -11,7 +11,7 @@ from selectors import EVENT_READ, PollSelector
 
 from fastdist.core.errors import FastdistError
 from fastdist.distributed.sockets import JobSecret
-from fastdist.launch.environment import Place, worker_environment
+from fastdist.launch.environment import INIT_TIMEOUT, Place, worker_environment
 from fastdist.launch.guard import Guard
 from fastdist.launch.job import Job
 from fastdist.launch.job_folder import VARIABLE as FOLDER_VARIABLE
@@ -64,6 +64,8 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
         if meeting.place is not None and job.failure is None:
             variables = secret_variables(secret, folder, os.environ)
             shared = {FOLDER_VARIABLE: folder.path, **variables}
+            if options.workers_wait is not None:
+                shared[INIT_TIMEOUT] = options.workers_wait
             job.run(_commands(options, meeting.place, shared, screen.width))
         meeting.tell_end(job.failure)
         was_asked = job.failure is not None and job.failure.was_asked

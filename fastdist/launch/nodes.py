@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import socket
 import threading
@@ -22,7 +23,6 @@ from fastdist.launch.gathering import Card, card_key, gather
 from fastdist.launch.options import LaunchOptions
 from fastdist.launch.report import Failure
 
-JOIN_S = 300.0
 # A launcher that was killed is known at once where it hosted the store, for nobody listens at its
 # port any more; any other is known by its silence. Workers wait as long for a peer while a network
 # is down: launchers with less patience would end a job that goes on by itself.
@@ -49,14 +49,12 @@ class Meeting:
         self._secret = secret
         self._store: TCPStore | None = None
         self._port = options.master_port or 0
-        if options.node_rank == 0:
-            self._store, self._port = host_store(
-                options.master_address, self._port, secret=secret, timeout=_ASK_S
-            )
+        # Appended by other threads, taken by the main one; a deque is safe for that by itself.
+        self._news: deque[Failure | str] = deque()
         self._read_fd, self._write_fd = os.pipe()
         os.set_blocking(self._read_fd, False)
-        # Appended by the thread, taken by the main one; a deque is safe for that by itself.
-        self._news: deque[Failure | str] = deque()
+        if options.node_rank == 0:
+            self._host_store()
         # Of workers here; appended by the main thread, taken by the other one.
         self._ended_ranks: deque[int] = deque()
         self._lost_s = _patience_s()
@@ -73,6 +71,25 @@ class Meeting:
             return
         self._thread = threading.Thread(target=self._serve, name=_THREAD_NAME, daemon=True)
         self._thread.start()
+
+    def _host_store(self) -> None:
+        try:
+            self._store, self._port = host_store(
+                self._options.master_address,
+                self._port,
+                secret=self._secret,
+                timeout=_ASK_S,
+                tell=self._tell_of_refusal,
+            )
+        except BaseException:
+            os.close(self._read_fd)
+            os.close(self._write_fd)
+            raise
+
+    def _tell_of_refusal(self, level: int, line: str) -> None:
+        # Port scanners and health checks matter as long as a node is waited for.
+        if level >= logging.WARNING or self.place is None:
+            self._post(f"fastdist: {line}")
 
     def fileno(self) -> int:
         """Readable while something has happened."""
@@ -171,7 +188,8 @@ class Meeting:
 
     def _join(self) -> None:
         options = self._options
-        with WaitingLine(f"node {options.node_rank}", JOIN_S, _Lines(self._post)) as line:
+        who, lines = f"node {options.node_rank}", _Lines(self._post)
+        with WaitingLine(who, options.init_timeout_s, lines) as line:
             store = self._store = self._store or self._connect(line)
             host = options.local_address or socket.gethostname()
             mine = Card(options.node_rank, options.nodes, options.workers_per_node, host)

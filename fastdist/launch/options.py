@@ -13,12 +13,15 @@ from importlib.util import find_spec
 from typing import Any
 
 from fastdist.distributed.sockets.addresses import require_own_address
+from fastdist.distributed.store.environment import as_seconds, init_timeout_s
+from fastdist.distributed.store.waiting_line import WITHOUT_LIMIT_S
 from fastdist.launch.command_parser import CommandParser
 
 _LEAST_WORKER_BYTES = 10_000_000
 # Two pipes, and its connections with the store.
 _FILES_PER_WORKER = 4
 _OTHER_FILES = 64
+_NODES_WAIT_S = 300.0
 _EXAMPLES = """
 examples:
   fastdist run -n 3 train.py --epochs 5
@@ -43,6 +46,9 @@ class LaunchOptions:
     master_address: str
     master_port: int | None
     local_address: str | None
+    # How long nodes wait for each other, and what workers are told of it where that is given.
+    init_timeout_s: float
+    workers_wait: str | None
 
 
 def parse_options(arguments: Sequence[str], prog: str = "fastdist run") -> LaunchOptions:
@@ -91,6 +97,13 @@ def _parser(prog: str) -> CommandParser:
         metavar="HOST",
         help="address of this node that workers bind and publish (default FASTDIST_ADDRESS)",
     )
+    _add(
+        parser,
+        ("--init-timeout",),
+        metavar="S",
+        help="how long nodes, and then workers, wait for each other in seconds, 0 without limit "
+        f"(default FASTDIST_INIT_TIMEOUT, else {_NODES_WAIT_S:g} for nodes and 60 for workers)",
+    )
     parser.add_argument(
         "-m", "--module", action="store_true", help="PROGRAM is a module's name, as in `python -m`"
     )
@@ -138,6 +151,8 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
         master_address=master_address,
         master_port=master_port,
         local_address=local_address,
+        init_timeout_s=_init_timeout_s(given.init_timeout),
+        workers_wait=given.init_timeout,
     )
 
 
@@ -147,6 +162,11 @@ def _local_address(given: str | None) -> str | None:
     if address is not None:
         require_own_address(name, address)
     return address
+
+
+def _init_timeout_s(given: str | None) -> float:
+    told = init_timeout_s() if given is None else as_seconds("--init-timeout", given)
+    return _NODES_WAIT_S if told is None else told or WITHOUT_LIMIT_S
 
 
 def _require_script(path: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from multiprocessing import connection
 from typing import Any
@@ -53,8 +53,10 @@ def job_at(port: int, start_run: Any) -> StartNode:
         address: str = "",
         master: str = "127.0.0.1",
         transports: str = "",
+        flags: tuple[str, ...] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> Any:
-        environment = {"FASTDIST_JOB_SECRET": secret}
+        environment = {"FASTDIST_JOB_SECRET": secret, **(environment or {})}
         if transports:
             environment["FASTDIST_TRANSPORTS"] = transports
         return start_run(
@@ -65,6 +67,7 @@ def job_at(port: int, start_run: Any) -> StartNode:
             f"--master-addr={master}",
             f"--master-port={port}",
             f"--local-addr={address or f'127.0.0.{node + 1}'}",
+            *flags,
             environment=environment,
         )
 
@@ -297,3 +300,35 @@ def test_waiting_for_the_other_nodes_can_be_interrupted(start_node: StartNode) -
 
 def test_a_beat_is_much_shorter_than_the_silence_that_counts_as_loss() -> None:
     assert LOST_S >= 10 * BEAT_S
+
+
+def test_node_0_hears_of_a_node_with_another_secret_at_once_and_in_its_error(
+    start_node: StartNode,
+) -> None:
+    first = start_node(0, _WAITING, flags=("--init-timeout=6",))
+    first.wait_for("fastdist: node 0 waits for node 1 of 2 (2 of 6 s)\n", of="err")
+    second = start_node(1, _WAITING, secret=secrets.token_hex(32))
+    assert second.end(5.0) == 1
+    first.wait_for("fastdist: who came from 127.0.0.1 was refused at tcp://127.0.0.1:", of="err")
+    assert first.end() == 1
+    told = b"node 0 could not join the job: node 1 of 2 did not come within 6 s; look for what"
+    assert told in first.err
+    assert b"refused by the store meanwhile: 3 from 127.0.0.1: it has another job s" in first.err
+    assert first.err.count(b"was refused at") == 1
+
+
+def test_every_node_ends_in_time_and_names_the_node_that_never_came(start_node: StartNode) -> None:
+    environment = {"FASTDIST_INIT_TIMEOUT": "4"}
+    nodes = [start_node(node, _WAITING, nodes=3, environment=environment) for node in (0, 1)]
+    for number, node in enumerate(nodes):
+        assert node.end() == 1
+        assert (
+            f"node {number} could not join the job: node 2 of 3 did not come".encode() in node.err
+        )
+
+
+def test_workers_are_told_the_init_timeout_of_the_command_line(run_command: Any) -> None:
+    text = "import os; print(os.environ['FASTDIST_INIT_TIMEOUT'])"
+    run = run_command("--init-timeout=7", "-m", "timeit", "-n1", "-r1", text)
+    assert run.end() == 0
+    assert b"[rank 0] 7\n" in run.out
