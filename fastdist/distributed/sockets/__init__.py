@@ -7,11 +7,11 @@
 # connects them; tcp never without a decision about security. `secret.py` and `security.py` turn the
 # job's secret into CURVE keys, `certificates.py` reads keys of members that share none,
 # `authenticator.py` is the thread that admits them, `connections.py` counts how often, and
-# `refusals.py` who did not get in. `waiting.py`
-# tells how to sleep on a ZeroMQ socket (Note [ZMQ_FD is edge triggered]), `doorbell.py` how to wake
-# such a sleeper, `monitor.py` what became of a connection, `attempt.py` why none comes about, and
-# `patience.py` how long that may last. `addresses.py` knows ports, the directories for ipc sockets,
-# and by which address others reach this machine.
+# `refusals.py` who did not get in. `waiting.py` tells how to sleep on a ZeroMQ socket (Note [ZMQ_FD
+# is edge triggered]), `doorbell.py` how to wake such a sleeper, `monitor.py` what became of a
+# connection, `pulse.py` whether the process at its other end runs, `attempt.py` why none comes
+# about, and `patience.py` how long that may last. `addresses.py` knows ports, the directories for
+# ipc sockets, and by which address others reach this machine.
 #
 # A ROUTER that serves a worker:      router = make_socket(zmq.ROUTER, "router of rank 1")
 #                                     bind(router, ipc_endpoint("router"))      (ipc before tcp)
@@ -32,7 +32,7 @@ from .addresses import (
 )
 from .attempt import Attempt
 from .certificates import CertificateFolder
-from .connections import MAX_CONNECTIONS, Connections
+from .connections import MAX_CONNECTIONS, Connections, hang_up
 from .context import Socket, open_socket_count, open_socket_names, terminate, unique_name
 from .descriptors import descriptor_limit, raise_descriptor_limit
 from .doorbell import Doorbell
@@ -46,6 +46,7 @@ from .options import (
     split_tcp_endpoint,
     tcp_endpoint,
 )
+from .pulse import Beat, Pulse, next_beat
 from .refusals import Refusals, Tell
 from .secret import JobSecret
 from .security import (
@@ -63,6 +64,7 @@ __all__ = [
     "MAX_CONNECTIONS",
     "MAX_FRAME_BYTES",
     "Attempt",
+    "Beat",
     "CertificateFolder",
     "CertificateSecurity",
     "Connections",
@@ -71,6 +73,7 @@ __all__ = [
     "HasFileno",
     "JobSecret",
     "NoSecurity",
+    "Pulse",
     "Refusals",
     "Roster",
     "Security",
@@ -84,12 +87,14 @@ __all__ = [
     "connect",
     "descriptor_limit",
     "free_port",
+    "hang_up",
     "has_message",
     "ipc_directory",
     "ipc_endpoint",
     "is_loopback",
     "local_address_towards",
     "make_socket",
+    "next_beat",
     "open_socket_count",
     "open_socket_names",
     "poll_timeout_ms",

@@ -8,14 +8,19 @@
 # pending than descriptors are silent, some ended before they spoke, and are void; whose they are is
 # not known, so the oldest of whoever asks are dropped: better a slot too many for a moment than a
 # peer that is locked out. Who stays silent for longer than a handshake may take is admitted and
-# says nothing: when a member wants more than it may hold, such connections are hung up on.
+# says nothing: when a member wants more than it may hold, such connections are hung up on. So are,
+# where it goes on wanting more for longer than a cut connection takes to be found out, those of its
+# connections that have brought nothing for as long: they are an earlier life's, which is frozen.
+# One that is not comes back by itself, and a member does this to nobody but itself.
 
 from __future__ import annotations
 
 import errno
 import logging
+import math
 import os
 import socket as standard_socket
+import sys
 import threading
 import time
 from collections import Counter, deque
@@ -28,11 +33,16 @@ from .events import ACCEPTED, DISCONNECTED, SocketEvent
 MAX_CONNECTIONS = 9
 # Longer than a handshake may take: whoever is silent for this time has been admitted.
 SPEAKS_WITHIN_S = 10.0
+# Longer than it takes to find out that a connection is cut: see UNREACHABLE_MS in options.py.
+_YIELDS_AFTER_S = 3.0
 # Where strangers use up the descriptors, nobody else gets one, and libzmq ends a process that
 # cannot accept at its unix socket. So when so few are left, who has said nothing yet must go, the
 # oldest first; those who came last are spared: a member proves itself within milliseconds.
 _RESERVE = 1024
 _SPARED = 8
+
+# Where Linux's struct tcp_info tells how many milliseconds ago data came last.
+_LAST_DATA = slice(52, 56)
 
 _logger = logging.getLogger(__name__)
 
@@ -50,6 +60,7 @@ class Connections:
         speaks_within_s: float = SPEAKS_WITHIN_S,
         clock: Callable[[], float] = time.monotonic,
         descriptor_limit: Callable[[], int] = descriptor_limit,
+        silence_of: Callable[[int], float] | None = None,
     ) -> None:
         self.max_per_member = max_per_member
         # Routes whose connection has ended, for the socket's reader to forget.
@@ -58,15 +69,19 @@ class Connections:
         self._speaks_within_s = speaks_within_s
         self._clock = clock
         self._descriptor_limit = descriptor_limit
+        self._silence_of = silence_of or silence_s
         # Guards everything below.
         self._lock = threading.Lock()
         # Descriptor -> when and at which endpoint it was accepted, until it brings a message.
         self._silent: dict[int, tuple[float, str]] = {}
-        self._speaking: dict[int, tuple[str, bytes]] = {}  # descriptor -> member, route
+        # Descriptor -> member, route, endpoint.
+        self._speaking: dict[int, tuple[str, bytes, str]] = {}
         self._num_speaking: Counter[str] = Counter()
         self._pending: dict[str, deque[float]] = {}  # member -> when each was admitted
         self._overdue: list[tuple[int, str]] = []
         self._told: set[str] = set()
+        # Member -> since when and when last it was refused, of those who go on trying.
+        self._refused: dict[str, tuple[float, float]] = {}
 
     def held_by(self, member: str) -> int:
         """Return how many connections a member holds, pending ones among them."""
@@ -79,8 +94,9 @@ class Connections:
             if self._held_by(member) >= self.max_per_member:
                 self._drop_void(member)
             held = self._held_by(member)
-            if held < self.max_per_member:
+            if held < self.max_per_member or self._yields_to(member):
                 self._pending.setdefault(member, deque()).append(self._clock())
+                self._refused.pop(member, None)
                 return True
             self.num_refused += 1
             is_news = member not in self._told
@@ -114,9 +130,10 @@ class Connections:
             pending = self._pending.get(member)
             if pending:
                 pending.popleft()
-            if descriptor in self._silent or descriptor in self._speaking:
+            known = self._silent.get(descriptor) or self._speaking.get(descriptor)
+            if known is not None:
                 self._end(descriptor)
-                self._speaking[descriptor] = member, route
+                self._speaking[descriptor] = member, route, str(known[-1])
                 self._num_speaking[member] += 1
             else:
                 self.ended.append(route)  # it had ended before its message was read
@@ -132,7 +149,7 @@ class Connections:
 
     def _end(self, descriptor: int) -> None:
         self._silent.pop(descriptor, None)
-        member, route = self._speaking.pop(descriptor, ("", b""))
+        member, route, _ = self._speaking.pop(descriptor, ("", b"", ""))
         if member:
             self._num_speaking[member] -= 1
             self.ended.append(route)
@@ -147,6 +164,24 @@ class Connections:
             oldest = next(iter(self._silent))
             self._overdue.append((oldest, self._silent.pop(oldest)[1]))
 
+    def _yields_to(self, member: str) -> bool:
+        """Let those connections of member go that its earlier life may have frozen with."""
+        now = self._clock()
+        since, last = self._refused.get(member, (now, now))
+        # Who is refused may hear of it only when its handshake has taken too long.
+        if now - last > self._speaks_within_s:
+            since = now  # it had given up in between
+        self._refused[member] = since, now
+        if now - since < _YIELDS_AFTER_S:
+            return False
+        frozen = [
+            (descriptor, endpoint)
+            for descriptor, (holder, _, endpoint) in self._speaking.items()
+            if holder == member and self._silence_of(descriptor) >= _YIELDS_AFTER_S
+        ]
+        self._overdue += frozen
+        return bool(frozen)
+
     def _drop_void(self, member: str) -> None:
         pending = self._pending.get(member, deque())
         # The one that asks to come in is silent, too, but not admitted yet.
@@ -160,7 +195,7 @@ class Connections:
 
 
 def hang_up(descriptor: int, endpoint: str) -> bool:
-    """End a connection that was accepted at endpoint; False if it has ended by itself.
+    """End a connection of which endpoint is one end; False if it has ended by itself.
 
     Note    libzmq cannot be asked to. It reads the end of the stream, as if the peer had hung up.
             The descriptor may be another's by now, so a copy of it is looked at before it is used;
@@ -179,9 +214,8 @@ def hang_up(descriptor: int, endpoint: str) -> bool:
             os.close(looked_at)
         return False
     try:
-        address = connection.getsockname()
-        is_ours = isinstance(address, tuple) and endpoint.endswith(f":{address[1]}")
-        connection.getpeername()
+        ends = connection.getsockname(), connection.getpeername()
+        is_ours = any(_is_at(end, endpoint) for end in ends)
         if is_ours:
             connection.shutdown(standard_socket.SHUT_RDWR)
         return is_ours
@@ -191,3 +225,21 @@ def hang_up(descriptor: int, endpoint: str) -> bool:
         if looked_at == descriptor:
             connection.detach()
         connection.close()
+
+
+def silence_s(descriptor: int) -> float:
+    """Return for how long a TCP connection has brought nothing; infinite where nobody knows."""
+    try:
+        with standard_socket.socket(fileno=os.dup(descriptor)) as connection:
+            facts = connection.getsockopt(
+                standard_socket.IPPROTO_TCP, standard_socket.TCP_INFO, _LAST_DATA.stop
+            )
+    except (AttributeError, OSError):
+        return math.inf
+    return int.from_bytes(facts[_LAST_DATA], sys.byteorder) / 1000
+
+
+def _is_at(end: object, endpoint: str) -> bool:
+    if isinstance(end, tuple):
+        return endpoint.startswith("tcp://") and endpoint.endswith(f":{end[1]}")
+    return endpoint == f"ipc://{end}"

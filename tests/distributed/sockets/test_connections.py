@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import socket as standard_socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -29,7 +31,7 @@ from fastdist.distributed.sockets import (
     monitor,
     open_socket_names,
 )
-from fastdist.distributed.sockets.connections import SPEAKS_WITHIN_S, hang_up
+from fastdist.distributed.sockets.connections import SPEAKS_WITHIN_S, hang_up, silence_s
 from tests.distributed.sockets.test_monitor import kinds_until
 
 SECRET = JobSecret.parse("5a" * 32, "test")
@@ -122,6 +124,47 @@ def test_a_member_gains_no_more_than_what_others_have_lost() -> None:
     come(connections, "2", 2)
     connections.happened(ended(2))
     assert [come(connections, "1", descriptor) for descriptor in (3, 4, 5)] == [True, False, False]
+
+
+def test_a_member_refused_again_and_again_takes_the_place_of_its_own_silent_connections() -> None:
+    clock, silences = Clock(), {0: 60.0, 1: 0.5, 2: 4.0, 3: 60.0}
+    connections = Connections(3, clock=clock, silence_of=silences.__getitem__)
+    for descriptor in range(3):
+        come(connections, "1", descriptor)
+        connections.spoke("1", b"route %d" % descriptor, descriptor)
+    come(connections, "2", 3)
+    connections.spoke("2", b"route 3", 3)
+    for _ in range(6):
+        assert not connections.admit("1") and connections.take_overdue() == []
+        clock.now += 0.5
+    assert come(connections, "1", 4) and connections.take_overdue() == [(0, AT), (2, AT)]
+    connections.happened(ended(0))
+    connections.happened(ended(2))
+    assert connections.held_by("1") == 2
+
+
+def test_a_member_that_is_refused_now_and_then_takes_nobodys_place() -> None:
+    clock = Clock()
+    connections = Connections(1, clock=clock, silence_of=lambda _: 60.0)
+    come(connections, "1", 0)
+    connections.spoke("1", b"route", 0)
+    for _ in range(5):
+        assert not connections.admit("1")
+        clock.now += SPEAKS_WITHIN_S + 1
+    assert connections.take_overdue() == []
+
+
+def test_how_long_a_connection_has_brought_nothing_is_known() -> None:
+    with standard_socket.create_server(("127.0.0.1", 0)) as server:
+        theirs = standard_socket.create_connection(server.getsockname())
+        ours, _ = server.accept()
+        with theirs, ours:
+            theirs.sendall(b"a word")
+            assert ours.recv(6) == b"a word"
+            began = time.monotonic()
+            threading.Event().wait(0.1)
+            assert 0.05 <= silence_s(ours.fileno()) <= time.monotonic() - began + 0.5
+    assert silence_s(10_000) == math.inf
 
 
 def test_who_stays_silent_is_hung_up_on_once_its_member_wants_more() -> None:
@@ -325,7 +368,7 @@ def test_a_member_that_comes_back_while_its_earlier_life_is_frozen_gets_in(route
             router.connections.spoke("1", route.bytes, int(word.get(zmq.SRCFD)))
         frozen.send_signal(signal.SIGSTOP)
         lane, events = lane_of(1, router)
-        # No end of a connection is heard of until heartbeats stay away, 2.5 s later.
+        # Its connections hold, frozen as it is, until the member has been refused for a while.
         kinds_until(events, monitor.HANDSHAKE_FAILED)
         speak(lane, events, router)
         lane.close()

@@ -1,0 +1,183 @@
+"""Whether the process behind a connection runs: told by its libzmq, without keys and Python."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket as standard_socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import zmq
+
+from fastdist.distributed.sockets import (
+    Beat,
+    CurveSecurity,
+    JobSecret,
+    NoSecurity,
+    Pulse,
+    SocketMonitor,
+    bind,
+    connect,
+    hang_up,
+    make_socket,
+    monitor,
+)
+from fastdist.distributed.sockets.pulse import Knock
+
+SECRET = JobSecret.parse("5a" * 32, "test")
+PLAIN = NoSecurity()
+
+_LISTEN = """
+import signal, sys, zmq
+from fastdist.distributed.sockets import CurveSecurity, JobSecret, bind, make_socket
+security = CurveSecurity.for_rank(JobSecret.parse("5a" * 32, "test"), "job", 0, 2)
+print(bind(make_socket(zmq.ROUTER, "router"), sys.argv[1], security), flush=True)
+signal.pause()
+"""
+
+
+@pytest.fixture(params=["ipc", "tcp"])
+def far(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen]]:
+    """A process that listens, and where."""
+    endpoint = f"ipc://{tmp_path}/s" if request.param == "ipc" else "tcp://127.0.0.1:0"
+    command = [sys.executable, "-c", _LISTEN, endpoint]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip(), process
+        process.kill()
+
+
+def join(endpoint: str) -> standard_socket.socket:
+    """Return a plain connection; nothing is said on it."""
+    if endpoint.startswith("ipc://"):
+        connection = standard_socket.socket(standard_socket.AF_UNIX)
+        connection.connect(endpoint.removeprefix("ipc://"))
+        return connection
+    return standard_socket.create_connection(("127.0.0.1", int(endpoint.rpartition(":")[2])))
+
+
+def wait_for_answer(pulse: Pulse) -> None:
+    assert pulse.knock is not None and pulse.knock.fileno() >= 0
+    poller = select.poll()
+    poller.register(pulse.knock.fileno(), select.POLLIN)
+    assert poller.poll(20_000)
+
+
+def test_a_process_that_runs_answers_and_one_that_stands_still_does_not(
+    far: tuple[str, subprocess.Popen[str]],
+) -> None:
+    endpoint, process = far
+    pulse = Pulse()
+    with join(endpoint) as connection:
+        pulse.connected(connection.fileno())
+        for _ in range(3):
+            assert pulse.beat() is Beat.FINE
+            wait_for_answer(pulse)
+        assert pulse.beat() is Beat.FINE
+        wait_for_answer(pulse)
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        # The answer to the last one, and a knock that gets none.
+        assert pulse.beat() is Beat.FINE
+        assert [pulse.beat() for _ in range(2)] == [Beat.LATE, Beat.FROZEN]
+        process.send_signal(signal.SIGCONT)
+        wait_for_answer(pulse)
+        assert pulse.beat() is Beat.FINE
+        pulse.disconnected()
+        assert pulse.knock is None
+
+
+def test_a_sign_of_life_by_any_other_way_counts(far: tuple[str, subprocess.Popen[str]]) -> None:
+    endpoint, process = far
+    closed: list[int] = []
+    pulse = Pulse()
+    pulse.before_close = lambda knock: closed.append(knock.fileno())
+    with join(endpoint) as connection:
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        pulse.connected(connection.fileno())
+        assert [pulse.beat() for _ in range(2)] == [Beat.FINE, Beat.LATE]
+        assert pulse.knock is not None
+        asked = pulse.knock.fileno()
+        pulse.heard()
+        assert pulse.knock is None and closed == [asked]
+        assert [pulse.beat() for _ in range(3)] == [Beat.FINE, Beat.LATE, Beat.FROZEN]
+        pulse.disconnected()
+
+
+def test_a_queue_at_the_door_that_is_full_is_no_answer(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    with standard_socket.socket(standard_socket.AF_UNIX) as door:
+        door.bind(path)
+        door.listen(0)
+        with join(f"ipc://{path}") as connection:
+            knock = Knock(connection.fileno())
+            assert not knock.is_answered() and knock.fileno() == -1
+            knock.close()
+
+
+def test_where_nobody_can_be_asked_nobody_is_taken_for_frozen(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    pulse = Pulse()
+    with standard_socket.socket(standard_socket.AF_UNIX) as door:
+        door.bind(path)
+        door.listen()
+        with join(f"ipc://{path}") as connection:
+            os.unlink(path)
+            pulse.connected(connection.fileno())
+            assert [pulse.beat() for _ in range(4)] == [Beat.FINE] * 4
+        # The connection has ended, which is told elsewhere.
+        assert [pulse.beat() for _ in range(4)] == [Beat.FINE] * 4
+    pulse.disconnected()
+    assert [pulse.beat() for _ in range(4)] == [Beat.FINE] * 4
+
+
+@pytest.mark.parametrize("transport", ["ipc", "tcp"])
+def test_a_connection_that_was_made_here_can_be_hung_up_on(transport: str, tmp_path: Path) -> None:
+    router = make_socket(zmq.ROUTER, "router")
+    endpoint = bind(
+        router, f"ipc://{tmp_path}/s" if transport == "ipc" else "tcp://127.0.0.1:0", PLAIN
+    )
+    lane = make_socket(zmq.DEALER, "lane")
+    events = SocketMonitor(lane)
+    connect(lane, endpoint, PLAIN)
+    descriptor = -1
+    kinds: list[str] = []
+    while monitor.DISCONNECTED not in kinds:
+        event = events.receive(None)
+        assert event is not None
+        kinds.append(event.kind)
+        if event.kind == monitor.CONNECTED:
+            descriptor = event.value
+        elif event.kind == monitor.HANDSHAKE_SUCCEEDED:
+            assert not hang_up(descriptor, "ipc:///nowhere")
+            assert hang_up(descriptor, endpoint)
+    lane.close()
+    router.close()
+
+
+def test_knocks_at_a_secured_door_leave_nothing_behind() -> None:
+    router = make_socket(zmq.ROUTER, "router")
+    endpoint = bind(
+        router, "tcp://127.0.0.1:0", CurveSecurity.for_rank(SECRET, "job", 0, 2, max_connections=2)
+    )
+    pulse = Pulse()
+    with join(endpoint) as connection:
+        pulse.connected(connection.fileno())
+        for _ in range(20):
+            assert pulse.beat() is Beat.FINE
+            wait_for_answer(pulse)
+        pulse.disconnected()
+    lanes = [make_socket(zmq.DEALER, "lane") for _ in range(2)]
+    for lane in lanes:
+        lane.set(zmq.SNDTIMEO, 10_000)
+        connect(lane, endpoint, CurveSecurity.for_rank(SECRET, "job", 1, 2), peer="rank:0")
+        lane.send(b"hello")
+        router.recv_multipart()
+        lane.close()
+    router.close()
