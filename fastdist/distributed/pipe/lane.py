@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from fastdist.distributed.sockets import Pulse
+
 from .message import Buffer
 
 READABLE: Final = 1
@@ -31,6 +33,8 @@ class Lane(Protocol):
     """
 
     transport: str
+    # Of a lane that was made with `watched` to another process; who reads its events beats it.
+    pulse: Pulse | None
 
     def try_send(self, frames: Sequence[Buffer]) -> bool:
         """Send a message if it can leave now; never blocks."""
@@ -69,6 +73,9 @@ class Lane(Protocol):
 
         Note    only of a lane that was made with `watched`; None before sleeping on the descriptor
         """
+
+    def hang_up(self) -> None:
+        """End the connection of a watched lane, which is then made anew."""
 
     def close(self, linger_s: float = 0.0) -> None:
         """Close the connection; what was sent may take linger_s more to leave."""

@@ -36,6 +36,7 @@ from .peer_state import (
 )
 from .probing import Prober
 from .progress import Progress
+from .pulse_taker import PulseTaker
 from .received_calls import UNREAD_STEP_BYTES
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class Peer:
         self._pidfd: int | None = None
         self._connection_fd = -1
         self._shared: SharedLane | None = None
+        self._pulse: PulseTaker | None = None
         self._greetings = itertools.count(1)
         self._will_look = False
         # How it has left, while answers on their own lanes are waited for.
@@ -243,6 +245,8 @@ class Peer:
         self._connection_fd = shared.lane.connection_fileno()
         if self._connection_fd >= 0:
             self._progress.watch(self._connection_fd, self._read_connection)
+        if shared.lane.pulse is not None:
+            self._pulse = PulseTaker(shared.lane, shared.lane.pulse, self._progress, self._ask)
         self._watch_process()
         # What came before the descriptors were watched has used up their edges.
         self._read_connection()
@@ -287,6 +291,8 @@ class Peer:
             frames = None if shared is None else shared.receive()
             if frames is None:
                 return False
+            if self._pulse is not None:
+                self._pulse.was_heard = True
             try:
                 self._on_answer(self, frames)
             except Exception:
@@ -339,9 +345,12 @@ class Peer:
         for frames in self.pipe.take_late():
             self._on_late(self, frames)
         if self.pipe.is_waited_for():
-            self.pipe.notify(Message(MessageType.PING).encode())
+            self._ask()
             self._step(Event.ASKED)
         self._progress.call_at(time.monotonic() + BEAT_S, self._beat)
+
+    def _ask(self) -> None:
+        self.pipe.notify(Message(MessageType.PING).encode())
 
     def _look_again(self) -> None:
         self._will_look = False
@@ -411,6 +420,9 @@ class Peer:
             self._progress.unwatch(self._shared.fileno())
             self._progress.unwatch(self._connection_fd)
             self._shared = None
+        if self._pulse is not None:
+            self._pulse.stop()
+            self._pulse = None
         if self._pidfd is not None:
             self._progress.unwatch(self._pidfd)
             os.close(self._pidfd)

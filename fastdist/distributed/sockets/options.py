@@ -13,9 +13,21 @@ from fastdist.core.errors import AuthenticationError
 from .context import Socket, open_socket
 from .security import Security
 
+# Note [No heartbeats of libzmq's] No socket of ours may have HEARTBEAT_IVL, or closing one can
+# abort the process: `Assertion failed: !_io_error (src/stream_engine_base.cpp:310)`, libzmq 4.3.5
+# and before. A socket that closes takes no more messages while its connections still end. One that
+# comes then stops the input of its connection; if the peer hangs up next, the connection is marked
+# broken, yet kept until what it has to send is given up, which is as long as the socket lingers, or
+# until the thread that closes sockets gets to it. The heartbeat's timer runs on meanwhile, and
+# writes to a connection without asking whether it is broken: abort. Any peer that speaks and then
+# ends while we close does it, by ipc or tcp; many of them at once, as where a group ends, nearly
+# always. All else that writes does ask, as long as no connection's input stops for another reason,
+# hence RCVHWM 0. What the heartbeats were for is done without them: the kernel tells of hosts and
+# cables (below), of processes that ended, and a Knock whether a process that lives runs.
+
 HANDSHAKE_MS = 5_000
-HEARTBEAT_INTERVAL_MS = 500
-HEARTBEAT_TIMEOUT_MS = 2_000
+# A host that acknowledges nothing for this time, asked each second, is unreachable.
+UNREACHABLE_MS = 2_000
 # The receiver drops the whole connection at a larger frame and nobody tells the sender, who must
 # therefore check first.
 MAX_FRAME_BYTES = 64 * 1024 * 1024
@@ -31,8 +43,13 @@ _OPTIONS: dict[int, int] = {
     # Half-open connections are closed after this time.
     zmq.HANDSHAKE_IVL: HANDSHAKE_MS,
     zmq.MAXMSGSIZE: MAX_FRAME_BYTES,
-    zmq.HEARTBEAT_IVL: HEARTBEAT_INTERVAL_MS,
-    zmq.HEARTBEAT_TIMEOUT: HEARTBEAT_TIMEOUT_MS,
+    # See Note [No heartbeats of libzmq's].
+    zmq.HEARTBEAT_IVL: 0,
+    zmq.TCP_KEEPALIVE: 1,
+    zmq.TCP_KEEPALIVE_IDLE: 1,
+    zmq.TCP_KEEPALIVE_INTVL: 1,
+    zmq.TCP_KEEPALIVE_CNT: UNREACHABLE_MS // 1_000,
+    zmq.TCP_MAXRT: UNREACHABLE_MS,
 }
 
 

@@ -15,7 +15,9 @@ from fastdist.core.errors import (
     StoreTimeoutError,
 )
 from fastdist.distributed.sockets import (
+    Beat,
     Doorbell,
+    Pulse,
     Security,
     SocketMonitor,
     Waiter,
@@ -23,6 +25,7 @@ from fastdist.distributed.sockets import (
     has_message,
     make_socket,
     monitor,
+    next_beat,
     split_tcp_endpoint,
 )
 
@@ -54,6 +57,7 @@ class Connection:
         self.endpoint = endpoint
         self._closing = closing
         self._events: SocketMonitor | None = None
+        self._pulse = Pulse()
         options: dict[int, int | bytes] = {
             # With IMMEDIATE libzmq throws away what came just before the other end hung up, which
             # is the answer that says why. Nothing is sent here before both ends are there anyway.
@@ -81,7 +85,7 @@ class Connection:
         if self._events is None:
             return  # inproc: there is nothing to prove
         waiter = Waiter(self._events.socket, self._closing)
-        failures, state = 0, "nothing answers there"
+        failures, state, descriptor = 0, "nothing answers there", -1
         if is_name(split_tcp_endpoint(self.endpoint)[0]):
             state = "its name has no address, or " + state
         while True:
@@ -96,8 +100,10 @@ class Connection:
                         "that hosts it running, and do the address and port belong to it?"
                     )
             elif event.kind == monitor.HANDSHAKE_SUCCEEDED:
+                self._pulse.connected(descriptor)
                 return
             elif event.kind == monitor.CONNECTED:
+                descriptor = event.value
                 state = (
                     "something listens there, but does not speak like a store, or takes no more "
                     "connections for now"
@@ -168,6 +174,7 @@ class Connection:
         waiter = Waiter(self._socket, self._closing)
         if self._events is not None:
             waiter.add(self._events.socket)
+        beat_at = next_beat()
         while True:
             if has_message(self._socket):
                 return self._take()
@@ -177,13 +184,18 @@ class Connection:
                     if has_message(self._socket):
                         return self._take()
                     raise self._lost()
-            ready = waiter.wait(deadline)
+            ready = waiter.wait(beat_at if deadline is None else min(beat_at, deadline))
             if self._closing in ready:
                 raise StoreError(f"the store at {self.endpoint} was closed here")
-            if not ready:
+            if not ready and deadline is not None and time.monotonic() >= deadline:
                 return None
+            if not ready:
+                beat_at = next_beat()
+                if self._pulse.beat() is Beat.FROZEN:
+                    raise self._lost()
 
     def _take(self) -> Reply:
+        self._pulse.heard()
         try:
             return unpack_reply(self._socket.recv_multipart())
         except MessageError as error:
@@ -197,6 +209,7 @@ class Connection:
 
     def close(self) -> None:
         """Give the connection back; a second time does nothing."""
+        self._pulse.disconnected()
         self._socket.close()
 
     def _lost(self) -> StoreLostError:

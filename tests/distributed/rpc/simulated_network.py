@@ -289,6 +289,9 @@ class SimLane:
     def connection_fileno(self) -> int:
         return self._connection_fd if self.watched else -1
 
+    def hang_up(self) -> None:
+        raise AssertionError("its pulse is the world's own: see heartbeats_may_stop")
+
     def next_connection_event(self) -> str | None:
         return self._happened.popleft() if self._happened else None
 

@@ -61,6 +61,7 @@ class SilentLane:
     """A lane on which everything can be sent, and what is in `came` has come."""
 
     is_open = True
+    pulse = None
 
     def __init__(self) -> None:
         self.came: list[Any] = []

@@ -22,6 +22,7 @@ from fastdist.distributed.pipe.message import Buffer
 from fastdist.distributed.pipe.message_layout import is_alone
 from fastdist.distributed.sockets import (
     Doorbell,
+    Pulse,
     Security,
     Socket,
     SocketEvent,
@@ -29,7 +30,9 @@ from fastdist.distributed.sockets import (
     authenticated_rank,
     bind,
     connect,
+    hang_up,
     make_socket,
+    monitor,
     poll_timeout_ms,
 )
 
@@ -74,12 +77,15 @@ class ZmqLane:
         try:
             # Before connect, or the first events are lost.
             self.monitor = SocketMonitor(self.socket) if watched else None
+            self.pulse = Pulse() if watched else None
             connect(self.socket, address, security, peer)
         except BaseException:
             self.socket.close()
             raise
         self._closed = closed
         self._has_sent = False
+        # Of the connection that was made last, while the two ends greet each other.
+        self._descriptor = -1
         self._poller = select.poll()
         self._fd = int(self.socket.get(zmq.FD))
         self._closed_fd = closed.fileno()
@@ -144,10 +150,25 @@ class ZmqLane:
     def next_connection_event(self) -> str | None:
         """Return what happened next to the connection of a watched lane, or None."""
         event: SocketEvent | None = None if self.monitor is None else self.monitor.try_receive()
-        return None if event is None else event.kind
+        if event is None:
+            return None
+        if self.pulse is not None and event.kind == monitor.CONNECTED:
+            self._descriptor = event.value
+        elif self.pulse is not None and event.kind == monitor.HANDSHAKE_SUCCEEDED:
+            self.pulse.connected(self._descriptor)
+        elif self.pulse is not None and event.kind == monitor.DISCONNECTED:
+            self.pulse.disconnected()
+        return event.kind
+
+    def hang_up(self) -> None:
+        """End the connection of a watched lane; ZeroMQ tries to make another."""
+        if self.pulse is not None and self.pulse.descriptor >= 0:
+            hang_up(self.pulse.descriptor, self.address)
 
     def close(self, linger_s: float = 0.0) -> None:
         """Close the socket; a second time does nothing."""
+        if self.pulse is not None:
+            self.pulse.disconnected()
         self.socket.close(linger=linger_s * 1000)
 
     def _sleep(self, event: int, deadline: float | None) -> None:
