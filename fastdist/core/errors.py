@@ -15,7 +15,9 @@ from collections.abc import Sequence
 # |   +-- StoreTimeoutError, StoreLostError
 # |   +-- RendezvousError
 # +-- RpcError                         everything that a call to another worker can end with
-#     +-- RpcTimeoutError, WorkerLostError, StaleIncarnationError, AuthenticationError
+#     +-- RpcTimeoutError, WorkerLostError, AuthenticationError
+#     +-- StaleIncarnationError
+#     |   +-- GivenUpError
 #     +-- RemoteError, MessageError, BackendNotViableError, RpcNotRunningError, ShutdownIncomplete
 #     +-- ForbiddenFunctionError
 
@@ -123,6 +125,17 @@ class WorkerLostError(RpcError, ConnectionError):
 
 class StaleIncarnationError(RpcError):
     """A message of a worker's earlier life."""
+
+
+class GivenUpError(StaleIncarnationError):
+    """A worker was declared lost by others while it lived, and is none of them any more.
+
+    `incarnation` tells which life of which worker that is.
+    """
+
+    def __init__(self, message: str, *, incarnation: int = 0) -> None:
+        super().__init__(message)
+        self.incarnation = incarnation
 
 
 class AuthenticationError(RpcError, PermissionError):

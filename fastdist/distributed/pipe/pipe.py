@@ -226,6 +226,12 @@ class Pipe:
             self._closed.close()
         return len(lost)
 
+    def fail_from_now_on(self, error: Exception) -> None:
+        """End every wait with error, and fail all that comes with it, whatever ended it before."""
+        self.break_off(error)
+        with self._lock:
+            self._error = error
+
     def close(self, linger_s: float = 0.0) -> None:
         """Close the shared lane; break_off came before."""
         with self._shared_lock:

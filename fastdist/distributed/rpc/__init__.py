@@ -19,6 +19,10 @@
 # `lane_answer.py`), and sends again what never came: no call runs twice, and none is lost but for
 # what is too large to be kept, which fails and says whether it has run.
 #
+# Who was declared lost and lives (it was frozen, and wakes) hears so from those who gave it up;
+# `standing.py` says when it is out. Then it is fenced (`peers.py`): all that it waits for ends with
+# a GivenUpError, and so does its shutdown, for whoever started it to start it again.
+#
 # `joining.py` lets a worker in, `membership.py` knows who is there, `shutdown_barrier.py` how all
 # leave together, and `rref*.py` keep values that stay where they are.
 

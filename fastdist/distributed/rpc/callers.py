@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fastdist.core.errors import RpcError
 from fastdist.distributed.pipe.limits import DEFAULT
@@ -13,6 +13,13 @@ from .received_calls import CallerLane, Request
 
 if TYPE_CHECKING:
     from .membership import Record
+
+
+class Forgotten(NamedTuple):
+    """What was known of a caller: its connections, and its calls that waited for room."""
+
+    routes: list[bytes]
+    held: list[Request]
 
 
 class Callers:
@@ -69,18 +76,21 @@ class Callers:
             self.by_route[route] = lane
             return [*waited, *lane.moved_to(route)]
 
-    def forget(self, rank: int, incarnation: int) -> list[Request]:
-        """Take no more requests from a worker; from who has its rank now, all the same.
+    def forget(self, rank: int, incarnation: int) -> Forgotten:
+        """Take no more requests from a worker; from who has its rank now, all the same."""
+        return self._forget(
+            lambda lane: lane.rank == rank and lane.record.incarnation == incarnation
+        )
 
-        Returned are its calls that waited until answers were read.
-        """
+    def forget_all(self) -> Forgotten:
+        """Take no more requests from anybody who has greeted so far."""
+        return self._forget(lambda lane: True)
 
-        def is_of(lane: CallerLane) -> bool:
-            return lane.rank == rank and lane.record.incarnation == incarnation
-
+    def _forget(self, is_of: Callable[[CallerLane], bool]) -> Forgotten:
         with self._lock:
-            for route in [route for route, lane in self.by_route.items() if is_of(lane)]:
+            routes = [route for route, lane in self.by_route.items() if is_of(lane)]
+            for route in routes:
                 del self.by_route[route]
             keys = [key for key, lane in self._by_number.items() if is_of(lane)]
             lanes = [self._by_number.pop(key) for key in keys]
-        return [request for lane in lanes for request in lane.end()]
+        return Forgotten(routes, [request for lane in lanes for request in lane.end()])

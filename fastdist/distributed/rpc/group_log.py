@@ -53,12 +53,16 @@ def leave(store: Store, incarnation: int, timeout_s: float) -> None:
     log.append(_LOG, f"{_LEAVES} {incarnation}\n")
 
 
-def read_present(store: Store) -> list[Entry]:
+def read_present(store: Store, timeout_s: float | None = None) -> list[Entry]:
     """Return who has entered and not left, in the order of ranks.
+
+    Units   timeout_s in seconds; None is the store's own
 
     Raises  RpcError for a log that none of ours wrote
     """
     log = PrefixStore(_PREFIX, store)
+    if timeout_s is not None:
+        log.set_timeout(timeout_s)
     if not log.check([_LOG]):
         return []
     present: dict[int, Entry] = {}

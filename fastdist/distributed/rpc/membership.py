@@ -243,13 +243,17 @@ class Membership:
     def leave(self) -> None:
         """Take this worker out of a dynamic group; a store that does not answer is not waited for.
 
+        Note    another one may have the rank by now, if this worker was given up: its entries stay
         Raises  StoreError
         """
-        if not self.is_static:
+        if self.is_static:
+            return
+        present = group_log.read_present(self._store, TELL_S)
+        if self.me.incarnation in {entry.incarnation for entry in present}:
             # Before the rank and the name are free: after it, these may be another's.
             for prefix, key in (("names", str(self.me.rank)), ("addrs", self.me.name)):
                 _impatient(prefix, self._store).delete_key(key)
-            withdraw(self._store, self.me)
+        withdraw(self._store, self.me)
 
     def tell_shutdown(self) -> None:
         """Note in the store that this worker has come to its shutdown; waits for a second at most.
@@ -284,6 +288,13 @@ class Membership:
                 del self._by_id[rank]
                 self._infos.pop(rank, None)
                 self._drop_name(record)
+
+    def look_again(self) -> None:
+        """Read who is in a dynamic group; what the store does not tell stays as it was."""
+        try:
+            self._refresh()
+        except StoreError as error:
+            _logger.info("the store does not tell who is in the group: %s", error)
 
     def latest(self, rank: int, incarnation: int) -> Record:
         """Return a member's record, read anew if it is that of another life.

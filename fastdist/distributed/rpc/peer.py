@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fastdist.core.errors import RpcError, WorkerLostError
+from fastdist.core.errors import GivenUpError, RpcError, WorkerLostError
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.credit import Credit
 from fastdist.distributed.pipe.host import process_start
@@ -71,7 +71,8 @@ class Peer:
 
     `on_answer(peer, frames)` gets each message that comes in on lane 0, `on_late(peer, frames)`
     what comes in on a lane that nobody waits on, `on_lost(peer)` is called once when it dies,
-    `on_silent(peer, why)` when it does not answer; all on the progress thread.
+    `on_silent(peer, why)` when it does not answer, `on_given_up(peer, error)` when it says that it
+    has given up this worker; all on the progress thread.
 
     Thread  any; methods with an underscore run on the progress thread
     """
@@ -87,6 +88,7 @@ class Peer:
         on_late: Callable[[Peer, list[Buffer]], None],
         on_lost: Callable[[Peer], None],
         on_silent: Callable[[Peer, str], None],
+        on_given_up: Callable[[Peer, GivenUpError], None],
         patience: Patience | None = None,
     ) -> None:
         self.record = record
@@ -116,6 +118,7 @@ class Peer:
         self._on_late = on_late
         self._on_lost = on_lost
         self._on_silent = on_silent
+        self._on_given_up = on_given_up
         self._pidfd: int | None = None
         self._connection_fd = -1
         self._shared: SharedLane | None = None
@@ -131,13 +134,16 @@ class Peer:
         self._read_bytes = 0
         # Set when all who want to hear of its end have.
         self.all_told = threading.Event()
-        # Why the peer was lost, for good; empty while it lives, and where it has left.
-        self.why_lost = ""
 
     @property
     def is_dead(self) -> bool:
         """Whether the peer is lost, or has left."""
         return self._state.state is State.DEAD
+
+    @property
+    def why_lost(self) -> str:
+        """Why the peer was lost, for good; empty while it lives, and where it has left."""
+        return self._state.why_lost
 
     def describe(self) -> str:
         """Return how the peer is, for who looks for a hang."""
@@ -169,7 +175,13 @@ class Peer:
 
     def refuse(self, error: Exception) -> None:
         """Take note that the peer will not speak with us."""
-        self._progress.post(self._step, Event.REJECTED, f"it refuses this worker: {error}")
+        self._progress.post(self._refused, error)
+
+    def fence(self, error: GivenUpError) -> None:
+        """Let nothing pass any more: this worker is out; on the progress thread."""
+        self.pipe.fail_from_now_on(error)
+        self._step(Event.FENCED)
+        self._settled()
 
     def answered(self) -> None:
         """Take note that the peer's Python has answered; on the progress thread."""
@@ -200,6 +212,11 @@ class Peer:
         if not self.is_self:
             self._notify(MessageType.BYE)
         self.pipe.close(linger_s)
+
+    def _refused(self, error: Exception) -> None:
+        if isinstance(error, GivenUpError) and error.incarnation == self._me.incarnation:
+            self._on_given_up(self, error)
+        self._step(Event.REJECTED, f"it refuses this worker: {error}")
 
     def _notify(self, kind: MessageType) -> None:
         me = self._me
@@ -401,7 +418,6 @@ class Peer:
 
     def _end(self, action: Die) -> None:
         verb = "has left the group" if action.left else "was lost"
-        self.why_lost = "" if action.left else action.reason
         error = WorkerLostError(
             f"worker {self.info.name!r} (rank {self.info.id}) {verb}: {action.reason}; "
             "calls without an answer may have run there"

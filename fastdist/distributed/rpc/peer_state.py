@@ -44,6 +44,7 @@ class Event(Enum):
     REJECTED = auto()  # it does not accept our key, or we not its
     PROCESS_ENDED = auto()  # the host's process table says so
     LEFT = auto()  # it said goodbye
+    FENCED = auto()  # this worker itself is out of the group: nothing passes any more
     ASKED = auto()  # the agent sent a question of its own
     ANSWERED = auto()  # the answer to one came
     TICK = auto()  # only time has passed
@@ -122,10 +123,13 @@ class PeerState:
         "_silent_since",
         "is_unresponsive",
         "state",
+        "why_lost",
     )
 
     def __init__(self, now: float, patience: Patience | None = None) -> None:
         self.state = State.JOINING
+        # Empty while the peer lives, and where it has left.
+        self.why_lost = ""
         self._patience = patience or Patience()
         self._silent_since: float | None = now
         self._refused_since: float | None = None
@@ -142,6 +146,8 @@ class PeerState:
         """Take one event and return what to do; REJECTED and UNREACHED come with a reason."""
         if self.state is State.DEAD:
             return []
+        if event is Event.FENCED:
+            return self._die("")
         if self._leaving_since is not None or event is Event.LEFT:
             return self._leave(event, now)
         if event is Event.PROCESS_ENDED:
@@ -259,5 +265,7 @@ class PeerState:
         return self._patience.join_s if self.state is State.JOINING else self._patience.frozen_s
 
     def _die(self, reason: str, *, left: bool = False) -> list[Action]:
+        # In this order: who finds it dead may ask why.
+        self.why_lost = "" if left else reason
         self.state = State.DEAD
         return [Die(reason, left)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fastdist.core.errors import RpcNotRunningError
+from fastdist.core.errors import GivenUpError, RpcNotRunningError
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.credit import Credit
 from fastdist.distributed.sockets.patience import FROZEN_S, GRACE_S
@@ -15,15 +16,19 @@ from fastdist.distributed.sockets.patience import FROZEN_S, GRACE_S
 from .agent import lost_hooks, tell_silence
 from .membership import Membership, Record, WorkerInfo
 from .message_types import MessageType
+from .outgoing import fresh
 from .peer import Peer
 from .peer_state import Patience
 from .serving import Server, stale_error
+from .standing import Standing
 
 if TYPE_CHECKING:
     from fastdist.core.thread_pool import ThreadPool
 
     from .arena_offers import ArenaOffers
     from .client import Client
+
+_logger = logging.getLogger(__name__)
 
 # What a worker held is let go of on pool threads, in a moment; its end may run what users wrote,
 # and who has come in its place does not wait for that any longer.
@@ -47,11 +52,14 @@ class Peers:
         self._frozen_s, self._grace_s = frozen_s, grace_s
         self._me = members.me
         self._context = context
-        # Guards the three below it. Peers are looked up without it: entries appear, and go where
+        # Guards the four below it. Peers are looked up without it: entries appear, and go where
         # another worker has taken the rank, or no lane could be made.
         self._lock = threading.Lock()
         self.by_id: dict[int, Peer] = {}
         self.is_open = False
+        # Why this worker is none of the group any more: the others gave it up.
+        self.given_up: GivenUpError | None = None
+        self._standing = Standing()
         self._lost_callbacks: list[Callable[[WorkerInfo], None]] = []
         # Who has answered our goodbye, by incarnation; notified of each, and of each peer's end.
         self._parting = threading.Condition()
@@ -66,6 +74,14 @@ class Peers:
         with self._lock:
             was_open, self.is_open = self.is_open, False
             return was_open
+
+    def require_member(self) -> None:
+        """Check that this worker is one of the group.
+
+        Raises  GivenUpError once the others have given it up
+        """
+        if self.given_up is not None:
+            raise fresh(self.given_up)
 
     def part(self, timeout_s: float) -> None:
         """Tell all peers that this worker leaves, and wait until they have read what it sent.
@@ -98,7 +114,7 @@ class Peers:
     def peer(self, worker_id: int, kind: MessageType = MessageType.HELLO) -> Peer:
         """Return a worker to send a message of a kind to, connected now if it was not.
 
-        Raises  RpcNotRunningError after shutdown; RpcError for an unknown id
+        Raises  RpcNotRunningError after shutdown; GivenUpError; RpcError for an unknown id
         """
         peer = self.by_id.get(worker_id)
         if peer is not None and self.is_open and not self._is_replaced(peer):
@@ -108,6 +124,7 @@ class Peers:
         if before is not None and before.record.incarnation != record.incarnation:
             self._end(before)
         with self._lock:
+            self.require_member()
             if not self.is_open:
                 raise RpcNotRunningError(
                     f"Node {self._me.rank} tried to send() a message of type {kind.name} but RPC "
@@ -141,9 +158,12 @@ class Peers:
     def admit(self, rank: int, incarnation: int, meant_for: str) -> Record:
         """Return the record of a worker that calls.
 
-        Raises  StaleIncarnationError for an earlier life, of the caller or of this worker, and for
-                a worker that was declared lost; RpcError for no member
+        Raises  StaleIncarnationError for an earlier life, of the caller or of this worker;
+                GivenUpError for a worker that was declared lost, or if this one was; RpcError for
+                no member
         """
+        if self.given_up is not None and rank != self._me.rank:
+            raise self.given_up
         record = self._members.latest(rank, incarnation)
         if record.incarnation != incarnation or meant_for != f"{self._me.incarnation:x}":
             raise stale_error(record.name, rank)
@@ -156,7 +176,7 @@ class Peers:
                     del self.by_id[rank]
             peer = None
         if peer is not None and peer.is_dead:
-            raise stale_error(record.name, rank)
+            raise self._word_for(peer) or stale_error(record.name, rank)
         if peer is None:
             # Who calls us holds things here: we want to know when it dies.
             self._client.progress.post(self._watch, rank)
@@ -180,6 +200,7 @@ class Peers:
             self._client.late_answer_came,
             self._was_lost,
             lambda peer, why: tell_silence(self._pool, peer.info, why),
+            self._were_given_up,
             self._patience_with(record),
         )
         peer.lender = self._arenas.lender_to(record)
@@ -196,10 +217,13 @@ class Peers:
     def _is_replaced(self, peer: Peer) -> bool:
         """Return whether another worker has the rank now, in a dynamic group.
 
-        Note    the end of who had it may be noticed later than the first call of who has it
+        Note    the end of who had it may be noticed later than the first call of who has it; and
+                who was lost may have come back as another of its name
         """
         if self._members.is_static:
             return False
+        if peer.is_dead and not peer.is_self:
+            self._members.look_again()
         record = self._members.known(peer.info.id)
         return record is not None and record.incarnation != peer.record.incarnation
 
@@ -216,10 +240,47 @@ class Peers:
         if self.is_open:
             self.peer(rank)
 
+    def _word_for(self, peer: Peer) -> GivenUpError | None:
+        """Return what a peer is told that was lost here and lives; None for one that has left."""
+        if not peer.why_lost:
+            return None
+        return GivenUpError(
+            f"worker {peer.info.name!r} (rank {peer.info.id}) was declared lost by worker "
+            f"{self._me.name!r} (rank {self._me.rank}): {peer.why_lost}; it cannot come back: end "
+            "this process, and start it again",
+            incarnation=peer.record.incarnation,
+        )
+
+    def _were_given_up(self, by: Peer, error: GivenUpError) -> None:
+        """Take note that a peer has given up this worker, and fence it if it is out."""
+        there = [p for p in list(self.by_id.values()) if not (p.is_self or p.is_dead or p is by)]
+        stood_still = self._client.progress.stood_still_lately()
+        if self.given_up is None and self._standing.was_given_up(
+            by.record.incarnation, num_there=len(there), stood_still=stood_still
+        ):
+            self._fence(GivenUpError(*error.args, incarnation=self._me.incarnation))
+
+    def _fence(self, error: GivenUpError) -> None:
+        """Let nothing of this worker act on the others any more, nor of them on it.
+
+        All its waits end with the error, and what begins later fails with it at once. Also members
+        that have not given it up hear of it: what is between it and them ends as well.
+        """
+        _logger.error("%s", error)
+        with self._lock:
+            # Nobody is met from here on, and nobody admitted.
+            self.given_up = error
+            peers = list(self.by_id.values())
+        self._server.fence(error)
+        for peer in peers:
+            peer.fence(error)
+
     def _was_lost(self, peer: Peer) -> None:
+        if peer.is_self:
+            return
         with self._parting:
             self._parting.notify_all()
-        self._server.forget(peer.record)
+        self._server.forget(peer.record, self._word_for(peer))
         self._members.forget(peer.info.id, peer.record.incarnation)
         self._pool.submit_uncounted(self._arenas.peer_lost, peer)
         with self._lock:

@@ -19,6 +19,9 @@ from .timeouts import Timeouts
 
 # Who rings later than this after an alarm was due was stopped, swapped out, or its machine was.
 _LATE_S = 1.0
+# Who stood still for so long has been found silent by its peers; they tell it soon.
+_SILENT_S = 2.5
+_LATELY_S = 10.0
 
 _logger = logging.getLogger(__name__)
 
@@ -34,6 +37,7 @@ class AwakeClock:
     def __init__(self) -> None:
         self._awake_at = time.monotonic()
         self._absent_s = 0.0
+        self._silent_at = -math.inf
 
     def look(self, due: float) -> None:
         """Take note that the thread runs now, and ought to have at `due`."""
@@ -41,7 +45,13 @@ class AwakeClock:
         late_s = now - max(due, self._awake_at)
         if late_s > _LATE_S:
             self._absent_s += late_s
+            if late_s > _SILENT_S:
+                self._silent_at = now
         self._awake_at = now
+
+    def stood_still_lately(self) -> bool:
+        """Return whether the process woke a moment ago from an absence that others noticed."""
+        return time.monotonic() - self._silent_at < _LATELY_S
 
     def now(self) -> float:
         """Return the seconds of time.monotonic() without the absences that were found so far."""
@@ -70,6 +80,7 @@ class Progress:
         self._clock = AwakeClock()
         # As time.monotonic, but it stands still while this process does; on the thread itself.
         self.now = self._clock.now
+        self.stood_still_lately = self._clock.stood_still_lately
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:

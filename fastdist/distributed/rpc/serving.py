@@ -118,11 +118,31 @@ class Server:
         """Let take return None soon."""
         self._listener.wake()
 
-    def forget(self, caller: Record) -> None:
-        """Take no more requests from a worker that is lost or has left."""
-        self._let_go.extend(self._callers.forget(caller.rank, caller.incarnation))
+    def forget(self, caller: Record, word: FastdistError | None = None) -> None:
+        """Take no more requests from a worker that is lost or has left, and tell it so by a word.
+
+        Note    who was only cut off hears it at once, by a connection that still holds; another one
+                when it greets again
+        """
+        forgotten = self._callers.forget(caller.rank, caller.incarnation)
+        self._let_go.extend(forgotten.held)
         if self._let_go:
             self._listener.wake()
+        if word is not None:
+            self._refuse(forgotten.routes, word, caller.rank)
+
+    def fence(self, word: FastdistError) -> None:
+        """Run nothing more for anybody who has greeted so far, and tell all of them why.
+
+        Note    who greets from here on is told by `admit`
+        """
+        forgotten = self._callers.forget_all()
+        for request in forgotten.held:
+            request.deadline = 0.0  # as where its caller has given it up
+        self._let_go.extend(forgotten.held)
+        if self._let_go:
+            self._listener.wake()
+        self._refuse(forgotten.routes, word)
 
     def num_held(self) -> int:
         """Return how many calls wait until their callers have read what they were answered."""
@@ -254,11 +274,16 @@ class Server:
                 self.forget(record)
                 raise
         except FastdistError as error:
-            envelope, body, encoding = pack_error(error, self.me.name, message.source)
-            refusal = Message(
-                envelope.message_type, body=body, encoding=encoding, metadata=envelope.metadata
-            )
-            self._listener.reply(received.route, refusal.encode())
+            self._refuse([received.route], error, message.source)
+
+    def _refuse(self, routes: Sequence[bytes], error: FastdistError, rank: int = 0) -> None:
+        """Answer a greeting, the last one of each connection, with an error."""
+        envelope, body, encoding = pack_error(error, self.me.name, rank)
+        refusal = Message(
+            envelope.message_type, body=body, encoding=encoding, metadata=envelope.metadata
+        ).encode()
+        for route in routes:
+            self._listener.reply(route, refusal)
 
     def _flush(self) -> None:
         with self._outbox_lock:
@@ -291,8 +316,8 @@ def _time_to_get_the_gil_us() -> int:
 
 
 def stale_error(name: str, rank: int) -> StaleIncarnationError:
-    """Return the refusal of a worker's earlier life, or of one that was declared lost."""
+    """Return the refusal of a worker's earlier life, or of who means one of this worker's."""
     return StaleIncarnationError(
-        f"worker {name!r} (rank {rank}) was declared lost, or this is a message of its earlier "
-        "life; restart it, it cannot come back"
+        f"worker {name!r} (rank {rank}) has left, or this is a message of its earlier life, or for "
+        "one of ours; restart it, it cannot come back"
     )

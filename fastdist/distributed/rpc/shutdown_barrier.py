@@ -173,7 +173,9 @@ class ShutdownBarrier:
 
     def _leader(self) -> WorkerInfo:
         agent = self._agent
-        return next(info for info in agent.get_worker_infos() if not agent.is_dead(info.id))
+        living = (info for info in agent.get_worker_infos() if not agent.is_dead(info.id))
+        # Of a worker that was given up nobody is left, itself included: then a call says why.
+        return next(living, agent.get_worker_info())
 
     def _explain(
         self, leader: WorkerInfo, timeout_s: float, before: _Verdict | None

@@ -261,6 +261,7 @@ class ZmqAgent(RpcAgent):
 
     def join(self, timeout_s: float) -> None:
         """Wait until no call is under way anywhere in the group; in a dynamic one, here."""
+        self.peers.require_member()
         is_first, self._is_leaving = not self._is_leaving, True
         try:
             if self.members.is_static:
@@ -272,6 +273,8 @@ class ZmqAgent(RpcAgent):
                     f"worker {self.me.name!r} has calls under way after {timeout_s:g} s: "
                     f"{self.get_metrics()}"
                 )
+            # Its calls may have ended because of that.
+            self.peers.require_member()
         finally:
             # Once the first join is over others may be gone before they have said goodbye.
             if is_first:

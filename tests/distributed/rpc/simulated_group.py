@@ -58,6 +58,7 @@ class SimProgress:
         self._due: list[float] = []  # when the alarms are
         self._clock = AwakeClock()
         self.now = self._clock.now
+        self.stood_still_lately = self._clock.stood_still_lately
         self._process.fd_ready = self._fd_ready
 
     def start(self) -> None:

@@ -213,3 +213,15 @@ def test_workers_of_one_machine_with_networks_of_their_own_are_on_two_hosts() ->
     assert not me.shares_host_with(apart) and not apart.shares_host_with(me)
     # The kernel tells each of the other's end all the same.
     assert me.shares_processes_with(apart)
+
+
+def test_who_leaves_late_does_not_take_away_who_has_its_place(
+    store: Store, members: Membership
+) -> None:
+    late, successor = member("a", 1, 101), member("a", 1, 102)
+    come(store, successor)
+    Membership(store, late, [late]).leave()
+    assert members.latest(1, 102) == successor
+    Membership(store, successor, [successor]).leave()
+    members.forget(1, 102)
+    assert members.find(1) is None

@@ -96,7 +96,8 @@ def met() -> Any:
     context = SimpleNamespace(choose=lambda *_, **__: "uv", connect=lambda *_, **__: SilentLane())
     peer = Peer(
         *(OTHER, ME, context, progress, Credit(1, 1)),  # type: ignore[arg-type]
-        *(lambda _, frames: said.append(frames), lambda *_: None, told.append, lambda *_: None),
+        *(lambda _, frames: said.append(frames), lambda *_: None, told.append),
+        *(lambda *_: None, lambda *_: None),
     )
     peer.open()
     peer._step(Event.CONNECTED)

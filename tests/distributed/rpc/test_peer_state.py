@@ -202,6 +202,23 @@ def test_a_question_ends_with_its_connection() -> None:
     assert peer.next_look() is None
 
 
+@pytest.mark.parametrize("is_leaving", [False, True])
+def test_a_peer_of_a_worker_that_is_out_is_at_an_end_at_once_and_not_lost(is_leaving: bool) -> None:
+    peer = alive()
+    if is_leaving:
+        peer.step(Event.LEFT, 1.0)
+    assert peer.step(Event.FENCED, 1.0) == [Die("")]
+    assert peer.state is State.DEAD and peer.why_lost == ""
+
+
+def test_why_a_peer_was_lost_is_known_as_long_as_it_is_dead() -> None:
+    left, ended = alive(), alive()
+    left.step(Event.LEFT, 1.0)
+    left.step(Event.DISCONNECTED, 1.0)
+    ended.step(Event.PROCESS_ENDED, 1.0)
+    assert (left.why_lost, ended.why_lost) == ("", "its process has ended")
+
+
 @pytest.mark.parametrize("event", list(Event))
 def test_dead_is_final(event: Event) -> None:
     peer = alive()

@@ -84,7 +84,7 @@ def peers_that_know(
         answer_came=None,
         late_answer_came=None,
         lender_to=lambda _: None,
-        forget=lambda _: None,
+        forget=lambda *_: None,
         submit_uncounted=submit,
         peer_lost=lambda _: None,
     )

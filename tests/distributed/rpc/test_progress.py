@@ -43,14 +43,17 @@ def test_a_clock_stands_still_while_its_process_does(monkeypatch: pytest.MonkeyP
     now = 100.5
     clock.look(due=100.5)
     assert clock.now() == 100.5
+    assert not clock.stood_still_lately()
     now = 104.6  # stopped for 4 seconds while an alarm was due
     clock.look(due=100.6)
     assert clock.now() == 100.6
+    assert clock.stood_still_lately()
     clock.look(due=100.6)  # another alarm of the same absence
     assert clock.now() == 100.6
     now = 200.0  # nothing was due
     clock.look(due=math.inf)
     assert clock.now() == 196.0
+    assert not clock.stood_still_lately()
 
 
 class Flood:

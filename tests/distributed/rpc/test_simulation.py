@@ -6,11 +6,12 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import Any
 
 import pytest
 
-from fastdist.core.errors import RpcTimeoutError, WorkerLostError
+from fastdist.core.errors import GivenUpError, RpcTimeoutError, WorkerLostError
 from fastdist.core.future import Future
 from fastdist.distributed.rpc.functions import async_execution
 from fastdist.distributed.rpc.message_types import MessageType
@@ -289,3 +290,52 @@ def test_who_is_stopped_again_and_again_takes_nobody_for_silent() -> None:
             f"seed {seed}: {lost}"
         )
         assert not other.dead
+
+
+def test_who_was_frozen_for_too_long_hears_of_it_and_nothing_of_it_runs_any_more() -> None:
+    for seed in range(100):
+        scenario = Scenario(seed, quiet=True)
+        scenarios[:] = [scenario]
+        world, (sleeper, *others) = scenario.world, scenario.group.workers
+        rng = world.rng
+        met = others[: rng.randint(1, len(others))]
+        for number, other in enumerate(met):
+            call_and_forget(sleeper, other, number)
+        world.run_until(world.now + 1.0)
+        for number, other in enumerate(met):
+            # Those that are under way, and those that it begins when it wakes up.
+            world.at(world.now + 0.1, sleeper, call_and_forget, sleeper, other, 100 + number)
+            world.at(world.now + 3.0, sleeper, call_and_forget, sleeper, other, 200 + number)
+        sleeper.freeze(rng.choice((12.0, 15.0, 40.0)))
+        while sleeper.frozen:
+            world.run_until(world.now + 0.1)
+        world.run_until(world.now + 6.0)
+        error = sleeper.agent.peers.given_up
+        assert error is not None and "was declared lost by worker" in str(error), f"seed {seed}"
+        for number, other in enumerate(met):
+            assert 100 + number not in scenario.runs and 200 + number not in scenario.runs
+            future = call_and_forget(sleeper, other, 300 + number)
+            assert isinstance(future.exception(), GivenUpError), f"seed {seed}"
+            assert other.agent.peers.given_up is None
+        scenario.check_that_nothing_is_left(sleeper)
+
+
+def test_a_cut_between_two_ends_neither_while_a_third_is_in_touch_with_both() -> None:
+    for seed in range(100):
+        scenario = Scenario(seed, quiet=True)
+        scenarios[:] = [scenario]
+        world, workers = scenario.world, scenario.group.workers
+        for number, (one, other) in enumerate(permutations(workers, 2)):
+            call_and_forget(one, other, number)
+        world.run_until(world.now + 1.0)
+        scenario.group.network.cut(*workers[:2], world.rng.uniform(9.0, 11.0))
+        world.run_until(world.now + 20.0)
+        assert [worker.agent.peers.given_up for worker in workers] == [None] * 3, f"seed {seed}"
+        third = call_and_forget(workers[0], workers[2], 100)
+        world.run_until(world.now + 1.0)
+        assert third.exception() is None
+
+
+def call_and_forget(worker: Worker, to: Worker, key: int) -> Future[Any]:
+    info = worker.agent.get_worker_info(to.rank)
+    return worker.agent.call_async(info, call, (key, 0.0), {}, 0.0)
