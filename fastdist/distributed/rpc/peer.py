@@ -263,7 +263,10 @@ class Peer:
         if self._connection_fd >= 0:
             self._progress.watch(self._connection_fd, self._read_connection)
         if shared.lane.pulse is not None:
-            self._pulse = PulseTaker(shared.lane, shared.lane.pulse, self._progress, self._ask)
+            self._pulse = PulseTaker(
+                *(shared.lane, shared.lane.pulse, self._progress),
+                *(self._ask, self.pipe.is_waited_for),
+            )
         self._watch_process()
         # What came before the descriptors were watched has used up their edges.
         self._read_connection()

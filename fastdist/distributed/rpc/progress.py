@@ -77,6 +77,8 @@ class Progress:
         self._numbers = itertools.count()
         self._posted: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._stopping = False
+        # How many peers' pulses are felt on the thread, which share it.
+        self.num_pulses = 0
         self._clock = AwakeClock()
         # As time.monotonic, but it stands still while this process does; on the thread itself.
         self.now = self._clock.now
