@@ -1,0 +1,72 @@
+"""Many workers on one machine: all call each other, and all end well."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.kept_port import KeptPort
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Forked, for 64 imports take a minute of two cores: before anything has a thread or a socket.
+_GROUP = """
+import os, sys, traceback
+from bench import many_workers
+from fastdist.distributed import rpc
+
+
+def live(rank):
+    status = 1
+    try:
+        os.environ["RANK"] = str(rank)
+        many_workers.work()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+pids = [os.fork() or live(rank) for rank in range(int(os.environ["WORLD_SIZE"]))]
+codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+print({rank: code for rank, code in enumerate(codes) if code})
+"""
+
+
+def run_all_to_all(size: int, bound_s: float) -> None:
+    kept = KeptPort()
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-c", _GROUP],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "WORLD_SIZE": str(size),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(kept.number),
+            },
+            capture_output=True,
+            text=True,
+            timeout=bound_s,
+            check=False,
+        )
+    finally:
+        kept.close()
+    assert (ran.returncode, ran.stdout) == (0, "{}\n"), ran.stderr[-4_000:]
+    assert "Assertion failed" not in ran.stderr
+
+
+def test_24_workers_that_have_called_each_other_end_well() -> None:
+    run_all_to_all(24, 100)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("turn", range(10))
+def test_64_workers_that_have_called_each_other_end_well(turn: int) -> None:
+    run_all_to_all(64, 380)
