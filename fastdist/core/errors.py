@@ -100,6 +100,17 @@ class StoreLostError(StoreError, ConnectionError):
         self.missing = tuple(missing)
 
 
+class RankTakenError(StoreError):
+    """Two processes say that they have one rank.
+
+    `claims` are what the two brought, that of the first one first.
+    """
+
+    def __init__(self, message: str, claims: Sequence[bytes] = ()) -> None:
+        super().__init__(message)
+        self.claims = tuple(claims)
+
+
 class RendezvousError(StoreError, ValueError):
     """A rank, a world size or an address that is missing or makes no sense."""
 

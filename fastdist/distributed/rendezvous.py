@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
 from typing import NamedTuple, TypedDict
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from fastdist.core.errors import RendezvousError, StoreTimeoutError
+from fastdist.core.errors import (
+    AuthenticationError,
+    RendezvousError,
+    StoreError,
+    StoreTimeoutError,
+)
 from fastdist.distributed.sockets import (
     MAX_CONNECTIONS,
     CertificateSecurity,
@@ -21,7 +27,7 @@ from fastdist.distributed.sockets import (
 from .store import FileStore, PrefixStore, Store, TCPStore
 from .store.access import find_folder, job_id, security_kind
 from .store.environment import Assignment, from_env, require_rank, store_is_hosted
-from .store.store import DEFAULT_TIMEOUT, Timeout, seconds
+from .store.store import ASK_S, DEFAULT_TIMEOUT, Timeout, seconds
 from .store.waiting_line import WaitingLine, speaks_for_node
 
 __all__ = [
@@ -167,7 +173,10 @@ def _tcp_store(
     protection: _Protection,
 ) -> TCPStore:
     if rank == 0 and not hosted:
-        return TCPStore(host, port, is_master=True, timeout=timeout, rank=rank, **protection)
+        try:
+            return TCPStore(host, port, is_master=True, timeout=timeout, rank=rank, **protection)
+        except StoreError as error:
+            raise _second_host(host, port, error, protection) from error
     whose = "the launcher's" if hosted else "rank 0's"
     with WaitingLine(f"rank {rank}", seconds(timeout)) as line:
         late = StoreTimeoutError("")
@@ -186,6 +195,25 @@ def _tcp_store(
         raise StoreTimeoutError(
             f"{late}; {host}, which hosts it, is missing; waited {line.waited_s:.4g} s", missing
         ) from late
+
+
+def _second_host(host: str, port: int, error: StoreError, protection: _Protection) -> StoreError:
+    """Return error, saying who hosts the job's store already, if somebody does; let that one know.
+
+    Who proves to be of this job is no other job that happens to have the port.
+    """
+    line = (
+        "a second worker that says it is rank 0, which hosts the store, was refused: process "
+        f"{os.getpid()} on {socket.gethostname()}"
+    )
+    try:
+        with TCPStore(host, port, timeout=ASK_S, rank=0, **protection) as first:
+            who, *_ = first.ask_at_the_door(line)
+    except (StoreError, AuthenticationError):
+        return error
+    return StoreError(
+        f"{error}; {who}, hosts the store of this job there, and has been told of this one"
+    )
 
 
 def _parameters(url: str, rank: int, world_size: int) -> dict[str, int]:

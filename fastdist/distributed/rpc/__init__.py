@@ -23,8 +23,9 @@
 # `standing.py` says when it is out. Then it is fenced (`peers.py`): all that it waits for ends with
 # a GivenUpError, and so does its shutdown, for whoever started it to start it again.
 #
-# `joining.py` lets a worker in, `membership.py` knows who is there, `shutdown_barrier.py` how all
-# leave together, and `rref*.py` keep values that stay where they are.
+# `joining.py` lets a worker in, `twins.py` tells of two that say they are one, `membership.py`
+# knows who is there, `shutdown_barrier.py` how all leave together, and `rref*.py` keep values that
+# stay where they are.
 
 from __future__ import annotations
 

@@ -6,7 +6,13 @@ import json
 import logging
 from typing import Any, Final
 
-from fastdist.core.errors import RpcError, StoreError, StoreLostError, StoreTimeoutError
+from fastdist.core.errors import (
+    RankTakenError,
+    RpcError,
+    StoreError,
+    StoreLostError,
+    StoreTimeoutError,
+)
 from fastdist.distributed.store import PrefixStore, Store
 
 from . import group_log
@@ -20,7 +26,8 @@ _logger = logging.getLogger(__name__)
 def join_static(store: Store, me: Record, timeout_s: float) -> Membership:
     """Meet all members of a group with a world size.
 
-    Raises  RpcError, at every member, where two disagree; StoreTimeoutError naming who is missing
+    Raises  RpcError, at every member, where two disagree; RankTakenError where two have one rank,
+            at every member that waits; StoreTimeoutError naming who is missing
     """
     try:
         _require_kind(store, "static")
@@ -28,6 +35,10 @@ def join_static(store: Store, me: Record, timeout_s: float) -> Membership:
         encoded = store.join("rpc_members", me.rank, me.encode(), me.world_size, timeout_s, who=who)
         records = [Record.decode(record) for record in encoded]
         _require_agreement(records)
+    except RankTakenError as error:
+        if not _has_begun(store, me.rank):
+            _wait_until_all_know(store, me)
+        raise RankTakenError(f"{error}: {_both(error)}", error.claims) from error
     except (StoreTimeoutError, StoreLostError):
         raise  # those who did not come, or a store that is gone, can be told nothing
     except (RpcError, StoreError):
@@ -66,6 +77,19 @@ def join_dynamic(store: Store, me: Record) -> Membership:
     return membership
 
 
+def _has_begun(store: Store, rank: int) -> bool:
+    """Return whether a rank works already, so that nobody waits for the group any more."""
+    try:
+        return PrefixStore("names", store).check([str(rank)])
+    except StoreError:
+        return False  # gone with its host, which has heard the same
+
+
+def _both(taken: RankTakenError) -> str:
+    first, second = (Record.decode(claim).whereabouts for claim in taken.claims)
+    return f"{first}, came first, and then {second}"
+
+
 def _wait_until_all_know(store: Store, me: Record) -> None:
     """Let all members hear of a mistake before the one that serves the store ends it."""
     told = PrefixStore("told", store)
@@ -89,14 +113,15 @@ def _require_kind(store: Store, kind: str) -> None:
 
 def _require_agreement(records: list[Record]) -> None:
     first = records[0]
-    names: dict[str, int] = {}
+    names: dict[str, Record] = {}
     for record in records:
-        if record.name in names:
+        other = names.setdefault(record.name, record)
+        if other is not record:
             raise RpcError(
-                f"RPC worker name {record.name} is not unique: ranks {names[record.name]} and "
-                f"{record.rank} both have it; give each worker its own name"
+                f"RPC worker name {record.name} is not unique: ranks {other.rank} and "
+                f"{record.rank} both have it; give each worker its own name: it is that of "
+                f"{other.whereabouts}, and of {record.whereabouts}"
             )
-        names[record.name] = record.rank
         for what in ("wire_version", "version", "security", "world_size"):
             mine: Any = getattr(record, what)
             if mine != getattr(first, what):

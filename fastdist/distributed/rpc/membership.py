@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import socket
 import threading
 import time
 from collections.abc import Iterable
@@ -70,6 +71,7 @@ class Record:
     boot_id: str = field(default_factory=boot_id)
     pid_namespace: str = field(default_factory=pid_namespace)
     network_namespace: str = field(default_factory=network_namespace)
+    host: str = field(default_factory=socket.gethostname)
     version: str = __version__
     wire_version: int = VERSION
     descriptors: int = field(default_factory=descriptor_limit)
@@ -79,6 +81,12 @@ class Record:
     def info(self) -> WorkerInfo:
         """Name and id alone."""
         return WorkerInfo(self.name, self.rank)
+
+    @property
+    def whereabouts(self) -> str:
+        """Who and where this is, for messages to people."""
+        address = self.addresses.get("uv") or next(iter(self.addresses.values()), "no address")
+        return f"{self.name!r} (rank {self.rank}), process {self.pid} on {self.host}, at {address}"
 
     def encode(self) -> bytes:
         """Return the record as the store keeps it."""
@@ -122,7 +130,7 @@ def _require_types(record: Record) -> None:
     """Raise TypeError unless each field holds what it should: any member can write to the store."""
     texts = (
         *(record.name, record.security, record.version),
-        *(record.boot_id, record.pid_namespace, record.network_namespace),
+        *(record.boot_id, record.pid_namespace, record.network_namespace, record.host),
     )
     numbers = (
         *(record.rank, record.world_size, record.incarnation, record.pid),

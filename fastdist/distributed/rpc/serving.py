@@ -31,6 +31,7 @@ from .metrics import CallCounts, TimeSeriesMetricsTracker
 from .outgoing import bytes_of
 from .received_calls import CallerLane, Request
 from .remote_errors import pack_error
+from .twins import refuse_twin
 
 if TYPE_CHECKING:
     from fastdist.distributed.pipe.message import Lender
@@ -261,6 +262,7 @@ class Server:
                     f"the connection has proved to be rank {received.rank}, but says that it is "
                     f"rank {message.source}"
                 )
+            refuse_twin(self.me, message)
             record = self._admit(message.source, message.incarnation, meant_for)
             if received.route not in self._callers.by_route:
                 self._callers.drop_routes(self._listener.knows)

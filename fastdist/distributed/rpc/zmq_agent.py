@@ -8,12 +8,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fastdist.core.errors import RpcNotRunningError, ShutdownIncomplete, StoreError
+from fastdist.core.errors import (
+    RankTakenError,
+    RpcNotRunningError,
+    ShutdownIncomplete,
+    StoreError,
+)
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.distributed.pipe.context import Context
 
-from . import constants, gate
+from . import constants, gate, twins
 from .agent import RpcAgent
 from .arena_offers import ArenaOffers
 from .client import Client
@@ -94,6 +99,11 @@ class ZmqAgent(RpcAgent):
             )
             if self.members.is_static:
                 require_devices_of_maps(store, self.members, max(0.0, deadline - time.monotonic()))
+        except RankTakenError as error:
+            try:
+                raise twins.make_known(self._context, store, self.me, error) from error
+            finally:
+                self._listener.close()
         except BaseException:
             self._listener.close()
             raise

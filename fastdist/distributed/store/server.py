@@ -127,7 +127,7 @@ class StoreServer:
             question = unpack_question(frames)
             owner, now = (route, question.request_id), time.monotonic()
             if question.op is Op.DOOR:
-                answers = [Answer(owner, Status.OK, self._at_the_door(question.arguments))]
+                answers = [Answer(owner, Status.OK, self._at_the_door(question.arguments, first))]
             else:
                 deadline = now + question.timeout_s
                 request = Request(question.op, question.arguments, owner, deadline)
@@ -139,10 +139,11 @@ class StoreServer:
             answers = [Answer(owner, Status.REFUSED, [told.encode(errors="backslashreplace")])]
         self._send(answers)
 
-    def _at_the_door(self, lines: list[bytes]) -> list[bytes]:
+    def _at_the_door(self, lines: list[bytes], first: zmq.Frame) -> list[bytes]:
         """Tell what a member wants told here, and return who the host is and who was refused."""
         for line in lines[:1]:
-            self._tell(logging.WARNING, line[:_MAX_LINE].decode(errors="replace"))
+            told = line[:_MAX_LINE].decode(errors="replace")
+            self._tell(logging.WARNING, f"{told} (it came from {_host_of(first)})")
         host = f"process {os.getpid()} on {socket.gethostname()}, at {self.endpoint}"
         return [text.encode() for text in (host, *self._refusals.told())]
 
@@ -159,7 +160,7 @@ class StoreServer:
             if member is not None:  # None: it comes from this process
                 descriptor = int(first.get(zmq.SRCFD))
                 connections.spoke(str(member), route, descriptor)
-                self._refusals.spoke(descriptor, str(first.get("Peer-Address")))
+                self._refusals.spoke(descriptor, _host_of(first))
 
     def _forget(self, route: bytes) -> None:
         self._routes.discard(route)
@@ -177,6 +178,13 @@ class StoreServer:
                     raise
                 # The client is gone, and with it whatever it waited for or watched.
                 self._forget(route)
+
+
+def _host_of(first: zmq.Frame) -> str:
+    try:
+        return str(first.get("Peer-Address"))
+    except zmq.ZMQError:
+        return "this process"
 
 
 def _is_of(owner: Hashable, route: bytes) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import ClassVar, NamedTuple
@@ -43,7 +43,9 @@ class Status(IntEnum):
 
     OK = 0
     TIMED_OUT = 1  # frames: what is missing
-    REFUSED = 2  # one frame: why
+    REFUSED = (
+        2  # why; where two claim one rank of a group, also what the first and the second brought
+    )
     CHANGED = 3  # key, b"1" or (deleted) b"0", value
     ENDED = 4  # the host closes the store; frames: the ranks for which a join still waited
 
@@ -90,6 +92,8 @@ class _Group:
     values: dict[int, bytes] = field(default_factory=dict)
     parked: list[Request] = field(default_factory=list)
     error: str = ""
+    # What two brought that say they have one rank.
+    claims: list[bytes] = field(default_factory=list)
 
     def is_complete(self) -> bool:
         return len(self.values) == self.world_size
@@ -250,14 +254,22 @@ class StoreState:
         if rank == -1:
             # Who asks for any place has none yet: its mistake is its own, and no end of the group.
             rank = self._free_place(name, group, world_size)
+        fault = _disagreement(name, group, rank, world_size, value)
+        claims = _claims(group, rank, value) if fault else []
+        if fault and group.is_complete():
+            # Who comes late errs alone: the others go on.
+            return self._refuse(request, fault, claims)
         if not group.error:
-            group.error = _disagreement(name, group, rank, world_size, value)
+            group.error, group.claims = fault, claims
         if not group.error:
             group.values[rank] = value
             group.error = self._hopeless(name, group)
         if group.error:
             # Every member hears of it: those who wait now, this one, and those still to come.
-            return [*self._refuse_parked(group), *self._refuse(request, group.error)]
+            return [
+                *self._refuse_parked(group),
+                *self._refuse(request, group.error, group.claims),
+            ]
         if not group.is_complete():
             if request.owner is not None and request.deadline > now:
                 group.parked.append(request)
@@ -307,10 +319,11 @@ class StoreState:
 
     def _refuse_parked(self, group: _Group) -> list[Answer]:
         told, group.parked = group.parked, []
-        return [answer for one in told for answer in self._refuse(one, group.error)]
+        return [a for one in told for a in self._refuse(one, group.error, group.claims)]
 
-    def _refuse(self, request: Request, why: str) -> list[Answer]:
-        return self._answer(request, Status.REFUSED, [why.encode(errors="backslashreplace")])
+    def _refuse(self, request: Request, why: str, claims: Sequence[bytes] = ()) -> list[Answer]:
+        told = why.encode(errors="backslashreplace")
+        return self._answer(request, Status.REFUSED, [told, *claims])
 
     def _watch(self, request: Request, now: float) -> list[Answer]:
         (prefix,) = request.arguments
@@ -432,6 +445,11 @@ def _number(text: bytes) -> int:
         return int(text)
     except ValueError:
         raise StoreError(f"{text[:40]!r} is no number") from None
+
+
+def _claims(group: _Group, rank: int, value: bytes) -> list[bytes]:
+    held = group.values.get(rank, value)
+    return [] if held == value else [held, value]
 
 
 def require_fits(key: bytes, value: bytes) -> None:

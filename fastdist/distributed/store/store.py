@@ -11,7 +11,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from fastdist.core.errors import StoreError, StoreLostError, StoreTimeoutError
+from fastdist.core.errors import RankTakenError, StoreError, StoreLostError, StoreTimeoutError
 from fastdist.distributed.sockets import JobSecret
 
 from .state import Op, Status, require_fits
@@ -158,8 +158,9 @@ class Store(ABC):
 
         Raises  StoreTimeoutError naming the ranks that did not come (given `who`, at once where the
                 store goes before they come); StoreLostError where it goes otherwise; StoreError, at
-                every member, when two disagree on the world size or both claim one rank, or the
-                launcher says that one has ended that did not come
+                every member, when two disagree on the world size, when two claim one rank
+                (RankTakenError; at the second alone, where all had come), or when the launcher
+                says that one has ended that did not come
         """
         arguments = [key_bytes(group), b"%d" % rank, b"%d" % world_size, value_bytes(value)]
         try:
@@ -266,7 +267,9 @@ def require_ok(
         _require_answers(store, op, arguments, frames)
         return frames
     if status is Status.REFUSED:
-        raise StoreError(f"{store}: {b''.join(frames).decode(errors='replace')}")
+        why, *claims = frames or [b""]
+        told = f"{store}: {why.decode(errors='replace')}"
+        raise RankTakenError(told, claims) if claims else StoreError(told)
     names = [frame.decode(errors="replace") for frame in frames]
     if status is Status.ENDED:
         raise StoreLostError(

@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from fastdist.core.errors import StoreError, StoreTimeoutError
+from fastdist.core.errors import RankTakenError, StoreError, StoreTimeoutError
 from fastdist.distributed.store import (
     Change,
     FileStore,
@@ -255,6 +256,16 @@ def test_join_fails_everywhere_when_two_claim_one_rank(
             job.result(10)
     with pytest.raises(StoreError, match="rank 1 of 3 came twice"):
         handles.one.join("init", 0, "", 3)
+
+
+def test_who_claims_a_rank_of_a_group_that_is_complete_errs_alone(handles: Handles) -> None:
+    for rank in range(2):
+        with suppress(StoreTimeoutError):
+            handles.one.join("init", rank, f"v{rank}", 2, 0)
+    with pytest.raises(RankTakenError, match="rank 1 of 2 came twice") as told:
+        handles.two.join("init", 1, "another", 2)
+    assert told.value.claims == (b"v1", b"another")
+    assert handles.two.join("init", 1, "v1", 2) == [b"v0", b"v1"]
 
 
 def test_join_fails_everywhere_when_the_world_sizes_differ(
