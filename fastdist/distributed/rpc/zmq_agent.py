@@ -27,7 +27,7 @@ from .devices import require_devices_of_maps
 from .durations import seconds
 from .handlers import Reply
 from .joining import join_dynamic, join_static
-from .membership import Record, WorkerInfo, new_incarnation, require_name
+from .membership import Membership, Record, WorkerInfo, new_incarnation, require_name
 from .message_types import MessageType, call_type_of
 from .metrics import CallCounts, NetworkSourceInfo, TimeSeriesMetricsTracker
 from .peer import Peer
@@ -92,18 +92,7 @@ class ZmqAgent(RpcAgent):
             device_maps = options.device_maps_as_text()
             mine = (rank, world_size, new_incarnation(), addresses, device_maps, security.kind)
             self.me = Record(name, *mine, limits=options.limits)
-            join_s = min(options.meeting_s(), store.timeout.total_seconds())
-            deadline = time.monotonic() + join_s
-            self.members = (
-                join_static(store, self.me, join_s) if world_size else join_dynamic(store, self.me)
-            )
-            if self.members.is_static:
-                require_devices_of_maps(store, self.members, max(0.0, deadline - time.monotonic()))
-        except RankTakenError as error:
-            try:
-                raise twins.make_known(self._context, store, self.me, error) from error
-            finally:
-                self._listener.close()
+            self.members = self._meet(store, world_size)
         except BaseException:
             self._listener.close()
             raise
@@ -125,6 +114,19 @@ class ZmqAgent(RpcAgent):
         self._arenas = ArenaOffers(self, self.members, self._peers, progress, self._context)
         server.lender_of = self._arenas.lender_of
         peers.attend(self.client, self.pool, server, self._arenas)
+
+    def _meet(self, store: Store, world_size: int) -> Membership:
+        """Enter the group, in the time that init_rpc has left."""
+        join_s = min(self.options.meeting_s(), store.timeout.total_seconds())
+        deadline = time.monotonic() + join_s
+        if not world_size:
+            return join_dynamic(store, self.me)
+        try:
+            members = join_static(store, self.me, join_s)
+        except RankTakenError as error:
+            raise twins.make_known(self._context, store, self.me, error) from error
+        require_devices_of_maps(store, members, max(0.0, deadline - time.monotonic()))
+        return members
 
     def start(self) -> None:
         """Start to serve."""
