@@ -27,6 +27,7 @@ from fastdist.tensor.parameter import Parameter
 from fastdist.tensor.tensor import Tensor
 
 from . import gate, numpy_values
+from .error_parts import rebuild_error, reduce_error, says_how_it_pickles, set_error_state
 from .pickle_scan import require_sound
 
 _logger = logging.getLogger(__name__)
@@ -67,6 +68,8 @@ def register_reducer(
 
 for _kind, _pair in numpy_values.reducers().items():
     register_reducer(_kind, *_pair)
+for _of_errors in (rebuild_error, set_error_state):
+    _rebuilders[_of_errors.__module__, _of_errors.__qualname__] = _of_errors
 
 
 def serialize(value: object, tensors: list[Tensor], name: str = "the value") -> tuple[bytes, int]:
@@ -240,6 +243,15 @@ def _cannot_send(parts: Sequence[tuple[str, object]], error: Exception) -> RpcEr
     )
 
 
+class _Table(dict[type, Any]):
+    """Which class is pickled how; exceptions, of which there are many classes, all alike."""
+
+    def __missing__(self, kind: type) -> Any:
+        if issubclass(kind, BaseException) and not says_how_it_pickles(kind):
+            return reduce_error
+        raise KeyError(kind)
+
+
 class _Packer:
     """A pickler that is used again and again; making one costs as much as a small body."""
 
@@ -257,7 +269,7 @@ class _Packer:
         if others != self._others:
             self._others = others
             known: dict[type, Any] = {Tensor: self._put_tensor, Parameter: self._put_tensor}
-            pickler.dispatch_table = {**copyreg.dispatch_table, **_reducers, **known}
+            pickler.dispatch_table = _Table({**copyreg.dispatch_table, **_reducers, **known})
         self._tensors = tensors
         self.is_busy = True
         try:

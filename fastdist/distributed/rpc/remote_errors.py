@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import traceback
 from collections.abc import Callable
 
@@ -61,9 +62,22 @@ def unpack_error(envelope: Envelope, body: bytes, encoding: int) -> Exception:
         why = f"{type(failure).__name__}: {failure}"
     if why:
         error = RemoteError(f"{kind!s}: {message!s} (its own type cannot be raised here: {why})")
-    if not any(note.startswith(_ORIGIN) for note in getattr(error, "__notes__", ())):
-        error.add_note(f"{_ORIGIN}{metadata.get('worker')!r}:\n{metadata.get('traceback')!s}")
+    _note_origin(error, f"{_ORIGIN}{metadata.get('worker')!r}:\n{metadata.get('traceback')!s}")
     return error
+
+
+def _note_origin(error: Exception, origin: str) -> None:
+    """Add where an error comes from to its notes, of which a user may have made anything.
+
+    Note    written where add_note writes it, which fails for classes that let nothing be set, and
+            for notes that are no list
+    """
+    attributes = error.__dict__
+    notes = attributes.get("__notes__", [])
+    if not isinstance(notes, list):
+        notes = [*notes] if isinstance(notes, tuple) else [reprlib.repr(notes)]
+    if not any(isinstance(note, str) and note.startswith(_ORIGIN) for note in notes):
+        attributes["__notes__"] = [*notes, origin]
 
 
 def _text_of(error: BaseException, write: Callable[[BaseException], str]) -> str:

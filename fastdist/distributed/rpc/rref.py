@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
@@ -13,6 +12,7 @@ from fastdist.core.thread_pool import lend_slot
 
 from . import constants
 from .agent import get_current_agent
+from .error_parts import copy_error
 from .membership import WorkerInfo
 from .outgoing import deadline_of
 from .rref_proxy import RRefProxy
@@ -72,7 +72,7 @@ class OwnedValue:
 def copy_of(error: BaseException) -> BaseException:
     """Return an error to be raised in the place of one that lives on, with its notes."""
     try:
-        return copy.copy(error)
+        return copy_error(error)
     except Exception:
         return RemoteError(f"{type(error).__name__}: {error}")
 

@@ -101,6 +101,7 @@ def errors_cross() -> None:
 class NeedsTwo(Exception):
     def __init__(self, a: int, b: int) -> None:
         super().__init__(f"{a} and {b}")
+        self.sum = a + b
 
 
 class HoldsLock(Exception):
@@ -125,9 +126,16 @@ def return_lock() -> Any:
     return threading.Lock()
 
 
+def an_error_whose_class_takes_two_arguments_arrives_as_itself() -> None:
+    for call in (rpc.rpc_sync, lambda *args: rpc.remote(*args).to_here()):
+        with pytest.raises(NeedsTwo, match=r"^1 and 2") as raised:
+            call("w1", raise_needs_two)
+        assert raised.value.sum == 3
+        assert any("Traceback" in note for note in raised.value.__notes__)
+
+
 def odd_errors_become_text() -> None:
     for function, text in (
-        (raise_needs_two, "1 and 2"),
         (raise_holds_lock, "cannot pickle me"),
         (raise_system_exit, "SystemExit.*would end its caller"),
     ):
@@ -374,6 +382,7 @@ def use_a_fork() -> None:
         calls_to_oneself,
         tensors_travel,
         errors_cross,
+        an_error_whose_class_takes_two_arguments_arrives_as_itself,
         odd_errors_become_text,
         an_error_tells_its_origin_once,
         bad_arguments,
