@@ -29,6 +29,7 @@ from fastdist.tensor.tensor import Tensor
 from . import gate, numpy_values
 from .error_parts import rebuild_error, reduce_error, says_how_it_pickles, set_error_state
 from .pickle_scan import require_sound
+from .pickle_uses import ANYTHING, REBUILDS, Use, rebuilder_use
 
 _logger = logging.getLogger(__name__)
 
@@ -292,12 +293,13 @@ _packers = threading.local()
 
 
 def _unpickle(body: Buffer, tensors: Sequence[Tensor]) -> Any:
-    nesting = gate.max_nesting()
-    if nesting is not None:
-        require_sound(body, nesting)
     try:
         try:
-            return _Unpickler(io.BytesIO(body), tensors).load()
+            nesting = gate.max_nesting()
+            unpickler = _Unpickler(io.BytesIO(body), tensors)
+            if nesting is not None:
+                unpickler.found = require_sound(body, nesting, unpickler.examine)
+            return unpickler.load()
         except Exception:
             _read_what_must_be(body, PICKLE)
             raise
@@ -306,34 +308,60 @@ def _unpickle(body: Buffer, tensors: Sequence[Tensor]) -> Any:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads bodies; every global passes the gate."""
+    """Reads bodies; every global passes the gate, in strict mode before anything is read."""
+
+    found: Mapping[tuple[str, str], Any] | None = None
 
     def __init__(self, stream: io.BytesIO, tensors: Sequence[Tensor]) -> None:
         super().__init__(stream)
         self._tensors = tensors
 
+    def examine(self, module: str, name: str) -> tuple[Any, Use]:
+        """Return what a name means, and what a body may do with it."""
+        rebuild = self._rebuilder(module, name)
+        if rebuild is None:
+            return gate.examine(module, name)
+        return rebuild, rebuilder_use(rebuild)
+
     def find_class(self, module: str, name: str) -> Any:
+        if self.found is not None:
+            return self.found[module, name]
+        rebuild = self._rebuilder(module, name)
+        return gate.find(module, name) if rebuild is None else rebuild
+
+    def _rebuilder(self, module: str, name: str) -> Callable[..., Any] | None:
         if module == _HERE and name == _TENSOR_AT:
             return self._tensors.__getitem__
-        rebuild = _rebuilders.get((module, name))
-        return gate.find(module, name) if rebuild is None else rebuild
+        return _rebuilders.get((module, name))
 
 
 def _read_what_must_be(body: Buffer, encoding: int) -> None:
     """Read, and drop, what somebody must hear of in a body that cannot be read otherwise."""
     if must_be_read(body, encoding):
         try:
+            nesting = gate.max_nesting()
+            if nesting is not None:
+                require_sound(body, nesting, _examine_in_part)
             _PartialUnpickler(io.BytesIO(body)).load()
         except Exception:
             _logger.info("what must be read of a body could not be read either", exc_info=True)
+
+
+def _examine_in_part(module: str, name: str) -> tuple[Any, Use]:
+    found = _find_in_part(module, name)
+    return found, ANYTHING if found is _Nothing else REBUILDS
+
+
+def _find_in_part(module: str, name: str) -> Any:
+    is_wanted = name.encode() in _must_be_read
+    return _rebuilders.get((module, name), _Nothing) if is_wanted else _Nothing
 
 
 class _PartialUnpickler(pickle.Unpickler):
     """Makes what must be read, and nothing in place of all else."""
 
     def find_class(self, module: str, name: str) -> Any:
-        is_wanted = name.encode() in _must_be_read
-        return _rebuilders.get((module, name), _Nothing) if is_wanted else _Nothing
+        return _find_in_part(module, name)
 
 
 class _Nothing:

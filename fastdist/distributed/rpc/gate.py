@@ -11,6 +11,8 @@ from typing import Any, Final, TypeVar
 from fastdist.core.errors import ForbiddenFunctionError, MessageError
 from fastdist.distributed.pipe.metadata import MAX_NESTING
 
+from .pickle_uses import Use, error_use, free_use, plain_use
+
 OPEN: Final = "open"
 STRICT: Final = "strict"
 
@@ -87,13 +89,27 @@ def find(module: str, name: str) -> Any:
     """
     if _mode == OPEN:
         return _look_up(module, name)
-    one_thing = (module, name) in _PLAIN or (module, name) in _exported
-    if one_thing or f"{module}.{name}" in _allowed:
-        return _look_up(module, name)
+    return examine(module, name)[0]
+
+
+def examine(module: str, name: str) -> tuple[Any, Use]:
+    """Return what a body names, and what a body may do with it; in open mode all is allowed.
+
+    Raises  as find
+    """
+    is_plain = (module, name) in _PLAIN
+    if _mode == OPEN or is_plain:
+        found = _look_up(module, name)
+        return found, plain_use(module, name) if is_plain else free_use(found)
+    if (module, name) in _exported or f"{module}.{name}" in _allowed:
+        found = _look_up(module, name)
+        return found, free_use(found)
     found = _look_up(module, name) if module in _allowed else _without_import(module, name)
-    is_error = isinstance(found, type) and issubclass(found, BaseException)
-    if (is_error or module in _allowed) and _is_defined_as(found, module, name):
-        return found
+    if _is_defined_as(found, module, name):
+        if module in _allowed:
+            return found, free_use(found)
+        if isinstance(found, type) and issubclass(found, BaseException):
+            return found, error_use(found)
     raise ForbiddenFunctionError(
         f"{module}.{name} may not be used by other workers: this worker runs in strict mode; "
         f"decorate it with @rpc.export, or call rpc.allow({module!r}), on this worker"

@@ -12,8 +12,9 @@ import functools
 import math
 import pickle
 import re
+import reprlib
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -45,7 +46,7 @@ def rebuild_dtype(code: str) -> np.dtype[Any]:
             return np.dtype(code)
     except (TypeError, ValueError):
         pass  # told below, as everything else that is no dtype
-    raise MessageError(f"{str(code)[:40]!r} is no code of a dtype of numbers, texts or times")
+    raise MessageError(f"{reprlib.repr(code)} is no code of a dtype of numbers, texts or times")
 
 
 def rebuild_array(code: str, shape: tuple[int, ...], order: str, data: Any) -> np.ndarray[Any, Any]:
@@ -62,12 +63,19 @@ def rebuild_array(code: str, shape: tuple[int, ...], order: str, data: Any) -> n
         or order not in ("C", "F")
         or math.prod(shape) * dtype.itemsize != len(data)
     ):
+        # Written short: it may be a tuple of the same tuple twice, and so on.
         raise MessageError(
-            f"an array of {code}, shape {str(shape)[:80]}, order {order!r} in bytes that do not fit"
+            f"an array of {code}, shape {reprlib.repr(shape)}, order {reprlib.repr(order)} in "
+            "bytes that do not fit"
         )
-    if not data:
-        return np.empty(shape, dtype, "F" if order == "F" else "C")
-    return np.frombuffer(data, dtype).reshape(shape, order="F" if order == "F" else "C")
+    in_order: Literal["C", "F"] = "F" if order == "F" else "C"
+    if data:
+        return np.frombuffer(data, dtype).reshape(shape, order=in_order)
+    try:
+        # In a buffer of its own: np.empty takes memory for one item, which may be of a gigabyte.
+        return np.ndarray(shape, dtype, bytearray(), order=in_order)
+    except ValueError as error:
+        raise MessageError(f"an array of {code}, shape {shape}: {error}") from error
 
 
 def rebuild_scalar(code: str, data: bytes) -> Any:
