@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .silence import silent
+from .sums import add_up
 
 Array = np.ndarray[Any, Any]
 
@@ -33,12 +34,12 @@ def rows(
     np.subtract(x, np.maximum.reduce(x, 1, keepdims=True), out=weights)
     chosen = weights[np.arange(len(target)), target]
     np.exp(weights, out=weights)
-    np.add.reduce(weights, 1, out=totals)
+    add_up(weights, 1, out=totals)
     losses = np.subtract(np.log(totals), chosen)
     if reduction == 0:
         np.copyto(out, losses)
         return
-    total = np.add.reduce(losses)
+    total = add_up(losses)
     np.copyto(out, total / len(target) if reduction == 1 else total)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .silence import silent
+from .sums import add_up
 
 Array = np.ndarray[Any, Any]
 
@@ -68,11 +69,11 @@ def nll(
         if counts is not None:
             # Chosen away, not multiplied by 0: x of ignored samples may be infinite.
             losses = np.where(counts, losses, np.zeros((), wide))
-        np.copyto(total, np.add.reduce(weights, axis=None), casting="unsafe")
+        np.copyto(total, add_up(weights), casting="unsafe")
     if reduction == 0:
         np.copyto(out, losses, casting="unsafe")
         return
-    loss = np.add.reduce(losses, axis=None)
+    loss = add_up(losses)
     np.copyto(out, np.divide(loss, total) if reduction == 1 else loss, casting="unsafe")
 
 

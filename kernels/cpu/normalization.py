@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .silence import silent
+from .sums import add_up
 
 Array = np.ndarray[Any, Any]
 
@@ -27,9 +28,11 @@ def layer_norm(
     """
     wide = x.astype(np.float32) if x.dtype == np.float16 else x
     n = max(x.shape[1], 1)
-    centre = np.divide(np.add.reduce(wide, axis=1, keepdims=True), n)
+    centre = np.divide(add_up(wide, 1, keepdims=True), n)
     away = np.subtract(wide, centre)
-    scale = np.divide(np.einsum("ij,ij->i", away, away)[:, None], n)
+    # Where it can be, `out` holds the squares: new memory would take longer than the sum.
+    squares = np.square(away, out=out if out.dtype == away.dtype else None)
+    scale = np.divide(add_up(squares, 1, keepdims=True), n)
     scale = np.sqrt(np.add(scale, eps))
     np.copyto(mean, centre, casting="unsafe")
     np.copyto(deviation, scale, casting="unsafe")
@@ -52,8 +55,9 @@ def layer_norm_gradient(
     if weight is not None:
         g = np.multiply(g, weight)
     normal = np.divide(np.subtract(x, mean), deviation)
-    along = np.divide(np.einsum("ij,ij->i", g, normal)[:, None], n)
-    even = np.divide(np.add.reduce(g, axis=1, keepdims=True), n)
+    products = np.multiply(g, normal, out=out if out.dtype == g.dtype else None)
+    along = np.divide(add_up(products, 1, keepdims=True), n)
+    even = np.divide(add_up(g, 1, keepdims=True), n)
     np.multiply(normal, along, out=normal)
     np.subtract(np.subtract(g, even), normal, out=normal)
     np.divide(normal, deviation, out=out, casting="unsafe")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .silence import silent
+from .sums import add_up
 
 Array = np.ndarray[Any, Any]
 Axes = tuple[int, ...]
@@ -20,14 +21,14 @@ Axes = tuple[int, ...]
 def sum(x: Array, out: Array, axes: Axes) -> None:
     """Write the sums of x over axes into out, whose shape is x's without them.
 
-    Adds in out's dtype, pairwise along contiguous axes (NumPy's order, the same for any number of
-    threads). float16 adds in float32.
+    Adds in out's dtype, in pairs or parts (see add_up; the same order for any number of threads).
+    float16 adds in float32.
     """
     if x.dtype == np.float16:
         # copyto with C's cast: a sum beyond float16 is inf, as it is everywhere else.
-        np.copyto(out, np.add.reduce(x, axis=axes, dtype=np.float32), casting="unsafe")
+        np.copyto(out, add_up(x, axes, dtype=np.float32), casting="unsafe")
         return
-    np.add.reduce(x, axis=axes, dtype=out.dtype, out=out)
+    add_up(x, axes, dtype=out.dtype, out=out)
 
 
 @silent
@@ -35,7 +36,7 @@ def mean(x: Array, out: Array, axes: Axes) -> None:
     """Write the means of x over axes into out; NaN of nothing."""
     n = math.prod([x.shape[axis] for axis in axes])
     wide = np.float32 if x.dtype == np.float16 else x.dtype
-    total = np.asarray(np.add.reduce(x, axis=axes, dtype=wide))
+    total = np.asarray(add_up(x, axes, dtype=wide))
     np.divide(total, n, out=out, casting="unsafe")
 
 
@@ -81,9 +82,9 @@ def _deviate(x: Array, out: Array, axes: Axes, correction: float) -> None:
     n = math.prod([x.shape[axis] for axis in axes])
     if x.dtype == np.float16:
         x = x.astype(np.float32)
-    centre = np.divide(np.add.reduce(x, axis=axes, keepdims=True), n)
+    centre = np.divide(add_up(x, axes, keepdims=True), n)
     squares = np.square(np.subtract(x, centre))
-    total = np.asarray(np.add.reduce(squares, axis=axes))
+    total = np.asarray(add_up(squares, axes))
     np.divide(total, max(n - correction, 0.0), out=out, casting="unsafe")
 
 
@@ -111,7 +112,7 @@ def logsumexp(x: Array, out: Array, axes: Axes) -> None:
     top = np.maximum.reduce(x, axis=axes, keepdims=True)
     # An infinite maximum says it all: shifting by it would give inf - inf.
     shift = np.where(np.isinf(top), np.zeros_like(top), top)
-    total = np.log(np.add.reduce(np.exp(np.subtract(x, shift)), axis=axes))
+    total = np.log(add_up(np.exp(np.subtract(x, shift)), axes))
     np.add(total, shift.reshape(out.shape), out=out, casting="unsafe")
 
 
@@ -121,7 +122,7 @@ def norm(x: Array, out: Array, axes: Axes, order: float) -> None:
     if x.dtype == np.float16:
         x = x.astype(np.float32)
     if order == 2.0:
-        np.sqrt(np.add.reduce(np.square(x), axis=axes), out=out, casting="unsafe")
+        np.sqrt(add_up(np.square(x), axes), out=out, casting="unsafe")
         return
     size = np.abs(x)
     if order == math.inf:
@@ -129,11 +130,11 @@ def norm(x: Array, out: Array, axes: Axes, order: float) -> None:
     elif order == -math.inf:
         total = np.minimum.reduce(size, axis=axes)
     elif order == 0.0:
-        total = np.add.reduce(np.not_equal(size, 0), axis=axes, dtype=size.dtype)
+        total = add_up(np.not_equal(size, 0), axes, dtype=size.dtype)
     elif order == 1.0:
-        total = np.add.reduce(size, axis=axes)
+        total = add_up(size, axes)
     else:
-        total = np.power(np.add.reduce(np.power(size, order), axis=axes), 1.0 / order)
+        total = np.power(add_up(np.power(size, order), axes), 1.0 / order)
     np.copyto(out, total, casting="unsafe")
 
 

@@ -106,7 +106,8 @@ def _sum_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
 @gradients("reduce.mean")
 def _mean_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     repeat = _repeated(facts)
-    if repeat is None:
+    # A float16 counts to 2048 only.
+    if repeat is None or facts.dtype == np.float16:
         return None
     n, divide, array = number(_axes(facts)[1], facts.dtype), np.divide, np.asarray
     return (lambda g: repeat(array(divide(g, n))),)

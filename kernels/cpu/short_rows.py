@@ -16,6 +16,7 @@ import numpy as np
 
 from .short import TERMS, Facts, Run, gradients, number, ones, row_starts, short
 from .silence import silent
+from .sums import add_up
 
 # Rows up to so long are added up by a square of ones, whose cost grows with the length.
 _SQUARE: Final = 16
@@ -225,12 +226,12 @@ def _linear_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     if not facts.one_dtype or facts.dtype.itemsize < 4:
         return None
     rows = facts.shapes[0][0]  # type: ignore[index]
-    one, reduce = ones(min(rows, TERMS), facts.dtype), np.add.reduce
+    one = ones(min(rows, TERMS), facts.dtype)
     has_axes = facts.shapes[2] != ()
 
     def by_bias(g: Any) -> Any:
         if not has_axes:
-            return np.asarray(reduce(g, None))
-        return one.dot(g) if rows <= TERMS else reduce(g, 0)
+            return np.asarray(add_up(g))
+        return one.dot(g) if rows <= TERMS else add_up(g, 0)
 
     return lambda g, weight: g.dot(weight), lambda g, input: g.T.dot(input), by_bias

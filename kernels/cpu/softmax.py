@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .silence import silent
+from .sums import add_up
 
 Array = np.ndarray[Any, Any]
 
@@ -33,7 +34,7 @@ def log_softmax(x: Array, out: Array, axis: int) -> None:
     if x.shape[axis] == 0:
         return
     wide = _shifted(x, out, axis)
-    np.subtract(wide, np.log(np.add.reduce(np.exp(wide), axis=axis, keepdims=True)), out=wide)
+    np.subtract(wide, np.log(add_up(np.exp(wide), axis, keepdims=True)), out=wide)
     if wide is not out:
         np.copyto(out, wide, casting="unsafe")
 
@@ -53,6 +54,6 @@ def softmax(x: Array, out: Array, axis: int) -> None:
         return
     wide = _shifted(x, out, axis)
     np.exp(wide, out=wide)
-    np.divide(wide, np.add.reduce(wide, axis=axis, keepdims=True), out=wide)
+    np.divide(wide, add_up(wide, axis, keepdims=True), out=wide)
     if wide is not out:
         np.copyto(out, wide, casting="unsafe")

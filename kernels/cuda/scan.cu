@@ -1,5 +1,6 @@
 // Running sums and products along one axis. scan.py puts before this text: memory.cuh, typedefs of
-// Stored, Real (computed) and Index, how many axes are KEPT, and PRODUCT.
+// Stored, Real (computed), Carry (goes from step to step) and Index, how many axes are KEPT, and
+// PRODUCT.
 //
 // A group of `lanes` neighbouring threads of one warp makes one row, `lanes` elements at a time.
 // Bound by memory: each element is read and written once. The order of joining is that of a fixed
@@ -24,7 +25,7 @@ scan(const Stored* in, Stored* out, Task task) {
         out += offset_of<Index, KEPT>(Index(row), task.kept_shape, task.kept_out);
     }
     const Real nothing = Real(PRODUCT ? 1 : 0);
-    Real before = nothing;
+    Carry before = nothing;
     for (long long start = 0; start < task.length; start += lanes) {
         // Threads without an element go through the exchanges with the others.
         const long long i = start + lane;
@@ -36,7 +37,7 @@ scan(const Stored* in, Stored* out, Task task) {
             if (lane & by) upto = joined(other, upto);
             whole = lane & by ? joined(other, whole) : joined(whole, other);
         }
-        if (mine) out[i * task.step_out] = cast<Stored>(joined(before, upto));
-        before = joined(before, whole);
+        if (mine) out[i * task.step_out] = cast<Stored>(PRODUCT ? before * upto : before + upto);
+        before = PRODUCT ? before * whole : before + whole;
     }
 }

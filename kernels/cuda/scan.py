@@ -12,13 +12,15 @@ from .rows import rows_along
 
 
 def cumsum(x: Any, out: Any, axis: int) -> None:
-    """Write the sums of x[..., :k + 1, ...] along axis into out; float16 adds in float32."""
+    """Write the sums of x[..., :k + 1, ...] along axis into out; groups of floating numbers add in
+    float32, or in float64 what is that long, and the groups' sums in float64.
+    """
     launch(plan_scan(x, out, axis, product=False))
 
 
 def cumprod(x: Any, out: Any, axis: int) -> None:
-    """Write the products of x[..., :k + 1, ...] along axis into out; float16 computes in
-    float32.
+    """Write the products of x[..., :k + 1, ...] along axis into out; floating numbers are computed
+    as in cumsum.
     """
     launch(plan_scan(x, out, axis, product=True))
 
@@ -42,6 +44,7 @@ def source_of_scan(
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
 typedef {real} Real;
+typedef {"double" if dtype.kind == "f" else real} Carry;
 typedef {"unsigned long long" if wide else "unsigned int"} Index;
 constexpr int KEPT = {kept};
 constexpr bool PRODUCT = {str(product).lower()};

@@ -1,0 +1,83 @@
+"""Sums along axes whose rounding error does not grow with the number of terms.
+
+NumPy adds pairwise along what lies together in memory. Along other axes it adds one row after the
+other: 5 million float32 in each of two columns were off by 2e-5, their variance by 4e-3, and by a
+factor of 5000 about a mean of 1000. Here such an axis is folded first: its n elements are seen as
+64 parts of n / 64, which are added up, and so on until 64 are left.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from .silence import silent
+
+Array = np.ndarray[Any, Any]
+
+_PARTS: Final = 64
+# So few terms may be added one after the other, and so few elements are not worth a look.
+_IN_TURN: Final = 2 * _PARTS
+_LEAST: Final = 4096
+
+
+def _added_in_turn(x: Array, axes: tuple[int, ...]) -> list[int]:
+    """Return those of axes that NumPy does not add pairwise, if there are many terms along them."""
+    if x.flags.c_contiguous and axes == tuple(range(x.ndim - len(axes), x.ndim)):
+        return []
+    shape, strides = x.shape, x.strides
+    order = sorted(
+        [axis for axis in range(x.ndim) if shape[axis] != 1], key=lambda axis: abs(strides[axis])
+    )
+    together = 0
+    for place, axis in enumerate(order):
+        inner = order[place - 1]
+        if axis not in axes or (place and strides[axis] != strides[inner] * shape[inner]):
+            break
+        together += 1
+    apart = [axis for axis in order[together:] if axis in axes]
+    return apart if math.prod([shape[axis] for axis in apart]) > _IN_TURN else []
+
+
+@silent
+def _folded(x: Array, axis: int, dtype: Any) -> Array:
+    """Return sums of parts of x along axis, of which one is left."""
+    while x.shape[axis] > 1:
+        n = x.shape[axis]
+        length = -(-n // _PARTS) if n > _IN_TURN else 1
+        parts, rest = divmod(n, length)
+        head = np.moveaxis(x, axis, 0)
+        # Parts lie far from each other, so that each addition is one of long rows.
+        seen = head[: parts * length].reshape(parts, length, *head.shape[1:])
+        total = np.add.reduce(seen, axis=0, dtype=dtype)
+        if rest:
+            np.add(total[:rest], head[parts * length :], out=total[:rest])
+        x = np.moveaxis(total, 0, axis)
+    return x
+
+
+@silent
+def add_up(
+    x: Array,
+    axes: int | tuple[int, ...] | None = None,
+    *,
+    dtype: Any = None,
+    keepdims: bool = False,
+    out: Array | None = None,
+) -> Any:
+    """Do what np.add.reduce does, which it is for whole numbers and what is small.
+
+    Note    folding 10 million float32 of two columns takes a fifth of the time that NumPy takes to
+            add them in turn; its order follows from shape and strides alone
+    """
+    if x.size > _LEAST and x.dtype.kind == "f":
+        if axes is None:
+            axes = tuple(range(x.ndim))
+        elif isinstance(axes, int):
+            axes = (axes % x.ndim,)
+        if math.prod([x.shape[axis] for axis in axes]) > _IN_TURN:
+            for axis in _added_in_turn(x, axes):
+                x = _folded(x, axis, dtype)
+    return np.add.reduce(x, axis=axes, dtype=dtype, keepdims=keepdims, out=out)  # type: ignore[arg-type]

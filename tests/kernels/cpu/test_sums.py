@@ -1,0 +1,126 @@
+"""What adds up many float32 numbers is as exact as for few, along any axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from fastdist.kernels.cpu.sums import add_up
+from fastdist.nn import functional as F
+
+Array = Any
+N = 4_000_000
+# A float32 is exact to 6e-8; sums in turn of so many were off by 1e-5 to 4e-3.
+TOLERANCE = 6e-7
+
+
+def logsumexp(x: Array) -> Array:
+    return np.log(np.exp(x).sum(0))
+
+
+def layer_norm(x: Array) -> Array:
+    return (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+
+
+def of_two_columns(x: Array) -> Array:
+    return x.reshape(-1, 2)
+
+
+# call, the same in float64, the input as made of N numbers in 0 ... 1
+ROWS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
+    "sum of columns": (lambda x: x.sum(0), lambda x: x.sum(0), of_two_columns),
+    "sum of outer axes": (
+        lambda x: x.sum((0, 2)), lambda x: x.sum((0, 2)), lambda x: x.reshape(-1, 5, 2),
+    ),
+    "sum of a transposed": (lambda x: x.T.sum(1), lambda x: x.sum(0), of_two_columns),
+    "mean": (lambda x: x.mean(0), lambda x: x.mean(0), of_two_columns),
+    "variance": (lambda x: x.var(0), lambda x: x.var(0, ddof=1), of_two_columns),
+    "variance about 1000": (
+        lambda x: x.var(0), lambda x: x.var(0, ddof=1), lambda x: of_two_columns(x + 1000),
+    ),
+    "std": (lambda x: x.std(0), lambda x: x.std(0, ddof=1), of_two_columns),
+    "norm": (lambda x: x.norm(2, 0), lambda x: np.sqrt((x * x).sum(0)), of_two_columns),
+    "norm of order 3": (lambda x: x.norm(3, 0), lambda x: np.cbrt((x**3).sum(0)), of_two_columns),
+    "logsumexp": (lambda x: x.logsumexp(0), logsumexp, of_two_columns),
+    "softmax": (
+        lambda x: x.softmax(0), lambda x: np.exp(x) / np.exp(x).sum(0), of_two_columns,
+    ),
+    "log_softmax": (lambda x: x.log_softmax(0), lambda x: x - logsumexp(x), of_two_columns),
+    "cumsum": (lambda x: x.cumsum(0), lambda x: x.cumsum(0), lambda x: x),
+    "cumsum of columns": (lambda x: x.cumsum(0), lambda x: x.cumsum(0), of_two_columns),
+    "cumprod": (
+        lambda x: x.cumprod(0), lambda x: x.cumprod(0), lambda x: 1 + (x - 0.5) / np.float32(3e3),
+    ),
+    "layer norm": (
+        lambda x: F.layer_norm(x, x.shape[1:]), layer_norm, lambda x: x.reshape(2, -1),
+    ),
+    "mean squared error": (
+        lambda x: F.mse_loss(x, fd.zeros_like(x)), lambda x: (x * x).mean(), of_two_columns,
+    ),
+}  # fmt: skip
+
+
+def uniform() -> Array:
+    return np.random.default_rng(0).random(N, np.float32)
+
+
+def relative_error(found: Array, expected: Array) -> float:
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_many_numbers_are_reduced_as_exactly_as_few(row: str) -> None:
+    call, exact, made = ROWS[row]
+    x = made(uniform())
+    assert x.dtype == np.float32
+    found = call(fd.from_numpy(x)).numpy()
+    assert relative_error(found, exact(x.astype(np.float64))) < TOLERANCE
+
+
+def test_a_bias_that_many_rows_share_gets_an_exact_gradient() -> None:
+    g = of_two_columns(uniform())
+    bias = fd.zeros(2, requires_grad=True)
+    (fd.from_numpy(g) + bias).backward(fd.from_numpy(g))
+    assert bias.grad is not None
+    assert relative_error(bias.grad.numpy(), g.astype(np.float64).sum(0)) < TOLERANCE
+
+
+def test_a_layer_norm_of_long_rows_has_an_exact_gradient() -> None:
+    x, g = uniform().reshape(2, -1), uniform()[::-1].reshape(2, -1).copy()
+    leaf = fd.tensor(x, requires_grad=True)
+    F.layer_norm(leaf, leaf.shape[1:]).backward(fd.from_numpy(g))
+    assert leaf.grad is not None
+    x, g = x.astype(np.float64), g.astype(np.float64)
+    scale, normal = np.sqrt(x.var(1, keepdims=True) + 1e-5), layer_norm(x)
+    along = (normal * g).mean(1, keepdims=True)
+    expected = (g - g.mean(1, keepdims=True) - normal * along) / scale
+    assert relative_error(leaf.grad.numpy(), expected) < TOLERANCE
+
+
+@pytest.mark.parametrize("count", [127, 128, 129, 191, 4095, 4097, 8191, 12345])
+@pytest.mark.parametrize("axes", [None, 0, -2, (0, 2), (0, 1, 2), (1,), ()])
+def test_every_element_is_added_once(count: int, axes: Any) -> None:
+    x = np.arange(count * 6, dtype=np.float64).reshape(count, 3, 2)
+    for seen in (x, x[::-1], x.transpose(2, 0, 1), np.broadcast_to(x[:, :1], x.shape)):
+        for keepdims in (False, True):
+            expected = seen.sum(tuple(range(3)) if axes is None else axes, keepdims=keepdims)
+            found = add_up(seen, axes, keepdims=keepdims)
+            assert np.array_equal(found, expected)
+            assert found.shape == expected.shape
+
+
+def test_infinities_and_nan_reach_their_column_alone() -> None:
+    x = np.ones((5000, 4), np.float32)
+    x[17, 0], x[4999, 1], x[3, 2], x[4, 2] = np.inf, np.nan, np.inf, -np.inf
+    np.testing.assert_array_equal(add_up(x, 0), [np.inf, np.nan, np.nan, 5000])
+
+
+def test_the_mean_of_more_float16_than_float16_counts_has_a_gradient() -> None:
+    x = fd.zeros(100_000, dtype=fd.float16, requires_grad=True)
+    x.mean().backward()
+    assert x.grad is not None
+    assert x.grad[0].item() == np.float16(1e-5)
