@@ -14,7 +14,8 @@ class Device:
     same object.
 
     Raises  DeviceError for a type that is not one of cpu, cuda, sim, or a bad index
-    Note    the CPU has index None; `Device("cuda")` is `cuda:0`
+    Note    `Device("cpu:0")` is a name of its own, as in PyTorch: tensors made on it are on `cpu`
+            (`parse`); `Device("cuda")` is `cuda:0`
     """
 
     __slots__ = ("index", "type")
@@ -29,9 +30,10 @@ class Device:
             raise DeviceError(
                 f"Invalid device: {type!r}; expected such as 'cpu', 'cuda:0', 'sim:1'"
             )
-        name, _, number = type.partition(":")
-        if number:
-            if index is not None or not number.isdigit():
+        name, colon, number = type.partition(":")
+        if colon:
+            # One way to write each index: "cpu:" and "cpu:00" are none.
+            if index is not None or not number.isdigit() or str(int(number)) != number:
                 raise DeviceError(
                     f"Invalid device string: {type!r}; expected such as 'cpu', 'cuda:0', 'sim:1'"
                 )
@@ -41,8 +43,8 @@ class Device:
                 f"Invalid device string: {type!r}; known types: {', '.join(KNOWN_TYPES)}"
             )
         if index is not None and index < 0:
-            raise DeviceError(f"Invalid device index {index}; it must be 0 or more")
-        key = (name, None if name == "cpu" else index or 0)
+            raise DeviceError(f"Device index must not be negative, got {index}")
+        key = (name, index if name == "cpu" else index or 0)
         device = cls._interned.get(key)
         if device is None:
             device = object.__new__(cls)
@@ -53,8 +55,9 @@ class Device:
 
     @classmethod
     def parse(cls, device: str | Device) -> Device:
-        """Return the device that a user named."""
-        return cls(device)
+        """Return where tensors live on the device that a user named: there is one CPU."""
+        named = cls(device)
+        return named if named.type != "cpu" else CPU
 
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"

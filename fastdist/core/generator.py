@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from operator import index
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from . import philox
 from .device import CPU, Device
+from .errors import DTypeError
 
 DEFAULT_SEED: Final = 67280421310721
 _STATE_BYTES: Final = 16
@@ -26,7 +27,7 @@ class Generator:
     """
 
     def __init__(self, device: str | Device = CPU) -> None:
-        self.device = Device(device)
+        self.device = Device.parse(device)
         # Guards the two below. Nothing is called while it is held: the handler of a signal, which
         # may draw, or save the state, would come in there.
         self._stream_lock = threading.Lock()
@@ -55,30 +56,37 @@ class Generator:
         """Return the seed of this stream."""
         return self._seed
 
-    def get_state(self) -> np.ndarray:
-        """Return where the stream stands, for set_state of any generator.
+    # Makes the Tensor that get_state returns of an array; set by ops/random.py.
+    as_tensor: ClassVar[Callable[[np.ndarray], Any]] = staticmethod(lambda array: array)
+
+    def get_state(self) -> Any:
+        """Return where the stream stands, as a Tensor for set_state of any generator.
 
         Shape   (16,)
         Dtype   uint8
         """
+        return self.as_tensor(self._state())
+
+    def _state(self) -> np.ndarray:
         with self._stream_lock:
             state = [self._seed, self._offset]
         return np.array(state, "<u8").view(np.uint8)
 
-    def set_state(self, state: np.ndarray) -> None:
-        """Go on from where another stream stood.
+    def set_state(self, new_state: Any) -> Generator:
+        """Go on from where another stream stood, and return this generator.
 
         Raises  RuntimeError for what get_state cannot have returned
         """
-        state = np.asarray(state)
+        state = np.asarray(new_state)
         if state.dtype != np.uint8 or state.shape != (_STATE_BYTES,):
-            raise RuntimeError(
-                f"set_state: expected {_STATE_BYTES} bytes of dtype uint8, as from get_state; "
-                f"got shape {state.shape} of {state.dtype}"
+            raise DTypeError(
+                f"RNG state must be a torch.ByteTensor: expected {_STATE_BYTES} bytes of dtype "
+                f"uint8, as from get_state; got shape {state.shape} of {state.dtype}"
             )
         seed, offset = np.ascontiguousarray(state).view("<u8").tolist()
         with self._stream_lock:
             self._seed, self._offset = seed, offset
+        return self
 
     def reserve(self, blocks: int) -> tuple[int, int]:
         """Take blocks out of the stream; return its seed and the first of them."""
@@ -122,13 +130,11 @@ class Generator:
         return f"<Generator of {self.device}, seed {self._seed}, {self._offset} blocks used>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore, (self.device, self.get_state())
+        return _restore, (self.device, self._state())
 
 
 def _restore(device: Device, state: np.ndarray) -> Generator:
-    generator = Generator(device)
-    generator.set_state(state)
-    return generator
+    return Generator(device).set_state(state)
 
 
 # Guards the two below; re-entered by finalizers and handlers of signals that draw.

@@ -236,4 +236,4 @@ def _parse_to(
             "nn.Module.to only accepts floating point or complex dtypes, but got desired "
             f"dtype={dtype!r}; convert a buffer of integers by itself"
         )
-    return (None if device is None else Device(device)), dtype
+    return (None if device is None else Device.parse(device)), dtype

@@ -144,7 +144,7 @@ def to(
             device = value
     copy = copy or (len(flags) > 1 and flags[1])  # the first of two is non_blocking, as in PyTorch
     dtype = None if dtype is None else dtypes.dtype_of(dtype)
-    wanted = input.layout.device if device is None else Device(device)
+    wanted = input.layout.device if device is None else Device.parse(device)
     result = input
     if dtype is not None and dtype is not input.layout.dtype:
         result = cast.public(result, dtype)

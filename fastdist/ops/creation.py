@@ -26,7 +26,7 @@ def finish(array: np.ndarray[Any, Any], device: Any, requires_grad: bool) -> Ten
     if device is None or device is CPU:
         out = wrap(array, layout_of(array))
     else:
-        where = Device(device)
+        where = Device.parse(device)
         raw = backend_of(where.type).from_numpy(array, where.index)
         out = wrap(raw, layout_of(raw, where))
     if requires_grad:
@@ -107,7 +107,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)
     right = isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtype_of(dtype).numpy)
-    if right and (device is None or Device(device) is CPU):
+    if right and (device is None or Device.parse(device) is CPU):
         return from_numpy(data)
     return tensor(data, dtype=dtype, device=device)
 

@@ -19,11 +19,13 @@ from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
 from .creation import finish, in_order_of, like, sizes_of
 
+Generator.as_tensor = staticmethod(from_array)
+
 
 def _generator(generator: Generator | None, device: Any) -> Generator:
     if generator is not None:
         return generator
-    return default_generator_of(CPU if device is None else Device(device))
+    return default_generator_of(CPU if device is None else Device.parse(device))
 
 
 def _drawn(
@@ -43,13 +45,13 @@ def _drawn(
 @composite(method=False)
 def get_rng_state() -> Tensor:
     """Return where the CPU's stream of random numbers stands, for set_rng_state."""
-    return from_array(default_generator_of(CPU).get_state())
+    return default_generator_of(CPU).get_state()  # type: ignore[no-any-return]
 
 
 @composite(method=False)
 def set_rng_state(new_state: Tensor) -> None:
     """Let the CPU's stream of random numbers go on from where it stood at get_rng_state."""
-    default_generator_of(CPU).set_state(new_state.to_numpy())
+    default_generator_of(CPU).set_state(new_state)
 
 
 @composite(method=False)

@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 
+import fastdist
 from fastdist.core import generator
 from fastdist.core.device import CPU, Device
 from fastdist.core.generator import Generator, default_generator_of, manual_seed
@@ -154,3 +155,12 @@ def test_processes_that_nobody_has_seeded_draw_other_numbers() -> None:
         subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in "ab"
     }
     assert len(drawn) == 2
+
+
+def test_the_state_is_a_tensor_of_bytes_and_set_state_returns_the_generator() -> None:
+    generator = fastdist.Generator().manual_seed(5)
+    state = generator.get_state()
+    assert isinstance(state, fastdist.Tensor) and state.dtype is fastdist.uint8
+    first = fastdist.rand(3, generator=generator).tolist()
+    assert generator.set_state(state) is generator
+    assert fastdist.rand(3, generator=generator).tolist() == first

@@ -312,6 +312,6 @@ def _to_device(array: np.ndarray[Any, Any], layout: Layout, entry: TensorEntry) 
     if entry.device_type >= len(_DEVICE_TYPES):
         raise MessageError(f"unknown device type {entry.device_type}")
     index = None if entry.device_index == NO_INDEX else entry.device_index
-    device = Device(_DEVICE_TYPES[entry.device_type], index)
+    device = Device.parse(Device(_DEVICE_TYPES[entry.device_type], index))
     moved = backend_of(device.type).from_numpy(np.ascontiguousarray(array), device.index)
     return wrap(moved, Layout.of(layout.dtype, device, layout.shape))
