@@ -65,7 +65,7 @@ class Generator:
         Shape   (16,)
         Dtype   uint8
         """
-        return self.as_tensor(self._state())
+        return type(self).as_tensor(self._state())
 
     def _state(self) -> np.ndarray:
         with self._stream_lock:
