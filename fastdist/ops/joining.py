@@ -147,7 +147,9 @@ def _joined_shape(tensors: Sequence[Tensor], dim: int) -> tuple[int, tuple[int, 
             f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated"
         )
     # An empty vector joins anything: PyTorch allows it to begin a loop with.
-    counted = [shape for shape in shapes if shape != (0,)] or [(0,)]
+    counted = [shape for shape in shapes if shape != (0,)]
+    if not counted:
+        return 0, (0,)  # along whichever axis, as in PyTorch
     first = counted[0]
     axis = normalize_axis("cat", dim, len(first))
     total = 0

@@ -60,3 +60,11 @@ def test_dtypes_still_meet_and_empty_vectors_still_join() -> None:
             assert not fd.cat(tensors(True)).requires_grad
         out = fd.empty(4, 3)
         assert fd.cat(tensors()[:2], out=out) is out
+
+
+@pytest.mark.parametrize("dim", [0, 1, -2, 7])
+def test_cat_joins_vectors_without_elements_along_any_axis(dim: int) -> None:
+    x = fd.zeros(0, requires_grad=True)
+    found = fd.cat([x, fd.zeros(0)], dim)
+    found.sum().backward()
+    assert found.shape == (0,) and x.grad is not None and x.grad.shape == (0,)
