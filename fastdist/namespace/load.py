@@ -5,6 +5,7 @@ Importing this makes Tensor complete.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ..dispatch.composite import COMPOSITES
@@ -89,7 +90,23 @@ def gather_functional() -> dict[str, Any]:
     return names
 
 
+def tell_where_found(names: dict[str, Any], module: str) -> None:
+    """Let each function say the name under which module offers it, if nothing is found under the
+    one that it has: by that name it is pickled.
+    """
+    for name, function in names.items():
+        own = function.__qualname__
+        at_home = getattr(sys.modules.get(function.__module__), own, None) is function
+        if at_home or (function.__module__ == "fastdist" and NAMES.get(own) is function):
+            continue
+        if names.get(own) is not function:
+            function.__qualname__ = name
+        function.__module__ = module
+
+
 attach_all()
 attach_methods()
 NAMES = gather()
 FUNCTIONAL_NAMES = gather_functional()
+tell_where_found(NAMES, "fastdist")
+tell_where_found(FUNCTIONAL_NAMES, "fastdist.nn.functional")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import pickle
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -186,3 +189,18 @@ def test_grad_fn_shows_pytorch_s_names(make: Callable[[Any], Any], name: str) ->
         result = make(fd.ones(2, 2, requires_grad=True))
         assert result.grad_fn.name() == name
         assert f"grad_fn=<{name}>" in repr(result)
+
+
+def _functions() -> list[tuple[str, str]]:
+    return [
+        (module.__name__, name)
+        for module in (fd, F, fd.autograd, fd.cuda)
+        for name in dir(module)
+        if isinstance(getattr(module, name), types.FunctionType)
+    ]
+
+
+@pytest.mark.parametrize(("module", "name"), _functions())
+def test_a_public_function_is_pickled_by_its_name(module: str, name: str) -> None:
+    function = getattr(importlib.import_module(module), name)
+    assert pickle.loads(pickle.dumps(function)) is function
