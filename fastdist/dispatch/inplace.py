@@ -65,14 +65,22 @@ def require_may_change(target: Tensor, *, writing: bool = True) -> None:
         )
 
 
-def pointwise_inplace(op: PointwiseOp) -> Callable[..., Tensor]:
-    """Return op as a function that writes its result into its first operand."""
+def pointwise_inplace(op: PointwiseOp, *, operator: bool = False) -> Callable[..., Tensor]:
+    """Return op as a function that writes its result into its first operand.
+
+    As an operator it returns NotImplemented for what no op takes: Python then asks that.
+    """
 
     def general(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         operands, attributes = _bind(op, self, args, kwargs)
         return run_inplace(op, self, operands, attributes)
 
-    inplace: Any = inplace_way(op, general)
+    def as_operator(self: Tensor, other: Any, **numbers: Any) -> Any:
+        if _operand(other) is NotImplemented:
+            return NotImplemented
+        return general(self, other, **numbers)
+
+    inplace: Any = inplace_way(op, as_operator if operator else general)
     dress(inplace, op)
     inplace.__name__ = inplace.__qualname__ = f"{op.name}_"
     inplace.__doc__ = (

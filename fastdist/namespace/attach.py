@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..dispatch import fast, fast_structured
 from ..dispatch.composite import COMPOSITES
 from ..dispatch.copy_inplace import inplace_of
@@ -16,6 +18,7 @@ from ..dispatch.pointwise import PointwiseOp
 from ..dispatch.structured import StructuredOp
 from ..kernels.cpu.pointwise import kernel_for
 from ..tensor.methods import TensorMethods
+from ..tensor.tensor import Tensor, from_users_array
 from .names import ALIASES, FUNCTIONAL_ONLY, NO_INPLACE, NOT_METHODS, PRIVATE, STRUCTURED_INPLACE
 
 # op -> (operator, operator with the operands swapped, in-place operator)
@@ -72,11 +75,10 @@ def attach_pointwise(op: PointwiseOp) -> None:
     if op.name not in NOT_METHODS:
         setattr(TensorMethods, op.name, op.public)
     if op.tensors[0] == "input" and op.name not in NO_INPLACE:
-        inplace = pointwise_inplace(op)
-        setattr(TensorMethods, f"{op.name}_", inplace)
+        setattr(TensorMethods, f"{op.name}_", pointwise_inplace(op))
         names = OPERATORS.get(op.name)
         if names is not None and names[2]:
-            setattr(TensorMethods, names[2], inplace)
+            setattr(TensorMethods, names[2], pointwise_inplace(op, operator=True))
 
 
 def general_ways(op: PointwiseOp) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -111,13 +113,18 @@ def attach_structured() -> None:
     assert isinstance(product, StructuredOp)
     matmul = fast_structured.fast_matmul(product)
     product.public = fast.public_of(product, lambda: matmul)
+
+    def swapped(self: Tensor, other: Any) -> Tensor:
+        # NumPy's arrays leave `array @ tensor` to Tensor, as they do `array + tensor`.
+        return matmul(from_users_array(other) if isinstance(other, np.ndarray) else other, self)  # type: ignore[no-any-return]
+
     total = OPS["sum"]
     assert isinstance(total, StructuredOp)
     total.public = dress(fast_structured.fast_sum(total, total.public), total)
     for name, method in (
         ("matmul", product.public),
         ("__matmul__", matmul),
-        ("__rmatmul__", lambda self, other: matmul(other, self)),
+        ("__rmatmul__", swapped),
         ("sum", total.public),
     ):
         setattr(TensorMethods, name, method)

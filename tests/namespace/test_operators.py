@@ -70,3 +70,52 @@ def test_augmented_operators_change_the_tensor_itself() -> None:
     x /= 2
     x **= 2
     assert y is x and x.tolist() == [2.25, 16.0]
+
+
+class _Swapped:
+    """Answers every operator as the second operand."""
+
+    def _answer(self, other: Any) -> str:
+        return f"swapped {type(other).__name__}"
+
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = _answer
+    __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = __rmatmul__ = _answer
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "iadd",
+        "isub",
+        "imul",
+        "itruediv",
+        "ifloordiv",
+        "imod",
+        "ipow",
+        "iand",
+        "ior",
+        "ixor",
+        "ilshift",
+        "irshift",
+    ],
+)
+def test_an_in_place_operator_leaves_what_it_does_not_know_to_the_other(name: str) -> None:
+    x: Any = fd.tensor([1, 2])
+    for _ in range(2):
+        assert getattr(operator, name)(x, _Swapped()) == "swapped Tensor"
+    with pytest.raises(TypeError, match="unsupported operand type"):
+        getattr(operator, name)(x, "word")
+    assert x.tolist() == [1, 2]
+
+
+def test_an_in_place_method_refuses_what_it_does_not_know() -> None:
+    with pytest.raises(TypeError, match="add_"):
+        fd.ones(2).add_(_Swapped())
+
+
+def test_an_array_of_numpy_times_a_tensor_is_a_recorded_product() -> None:
+    x = fd.ones(2, 2, requires_grad=True)
+    found: Any = np.eye(2, dtype=np.float32) @ x
+    assert isinstance(found, fd.Tensor) and found.tolist() == x.tolist()
+    found.sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]
