@@ -25,7 +25,7 @@ from .constants import held
 from .fast_inplace import may_write_at_once
 from .gradients import cast_array, reduce_recorded
 from .inplace import require_may_change, set_history, will_record
-from .memory import each_place_once
+from .memory import each_place_once, require_apart, shares_memory
 from .op import OPS, PLAIN
 from .promotion import can_cast
 from .tangents import levels_of, set_tangent, tangent_of, value_before, zeros_like
@@ -42,6 +42,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         and src.layout.shape == self.layout.shape
         and src.layout.device is CPU
         and may_write_at_once(self, src)
+        and not shares_memory(self, src)
     ):
         np.copyto(self.array, src.array)
         storage_of(self).bump()
@@ -52,6 +53,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 def _overwrite(self: Tensor, src: Any, room: Any) -> Tensor:
     """Write src into room, which is self's raw array or that with each place in memory once."""
     require_may_change(self, writing=room is self.array)
+    require_apart(self, (src,))
     layout = self.layout
     if not isinstance(src, Tensor):
         src = _number(src, layout)
@@ -170,6 +172,7 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
 
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         require_may_change(self)
+        require_apart(self, (*args, *kwargs.values()))
         result = function(value_of(self, (*args, *kwargs.values())), *args, **kwargs)
         if result is NotImplemented:
             raise TypeError(f"{name}_(): unsupported arguments")

@@ -113,6 +113,7 @@ def _short_way(op: Pointwise, slow: Callable[..., Tensor]) -> Any:
         "_plain": op.plain,
         "_slow": slow,
         "storage_of": storage_of,
+        "_overlap": np.may_share_memory,
     }
     for parameter in op.parameters:
         names[f"_default_{parameter.name}"] = parameter.default
@@ -157,6 +158,12 @@ def _writing(op: Pointwise, known_as: str) -> list[str]:
     plain += [f"_{name}.__class__ is _Tensor" for name in op.number_names]
     edges = " and ".join(["self.edge is None", *(f"{name}.edge is None" for name in others)])
     key = "".join(f", {name}.layout" for name in others)
+    # No plan by layouts tells whether views of one tensor overlap: the general way looks closer.
+    apart = "".join(
+        f" and ({name}._storage is not self._storage or {name}._storage is None"
+        f" or {name} is self or not _overlap({name}.array, self.array))"
+        for name in others
+    )
     return [
         *[
             f"_{name} = _constant({name}, self) if {name}.__class__ in _NUMBERS else None"
@@ -167,7 +174,7 @@ def _writing(op: Pointwise, known_as: str) -> list[str]:
         f"    or ({edges} and (self.extra is None or self.extra.base is None",
         "        or self.extra.base.edge is None))):",
         f"    _write = self.layout.plans.get(({known_as}, 'in place'{key}))",
-        "    if _write is not None and self.array.flags.writeable:",
+        f"    if _write is not None and self.array.flags.writeable{apart}:",
         f"        _write({', '.join([*used, 'self.array'])})",
         "        _s = self._storage",
         "        if _s is None: _s = storage_of(self)",

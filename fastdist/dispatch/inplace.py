@@ -17,7 +17,7 @@ from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
 from .fast_inplace import inplace_way, remember_writer
-from .memory import each_place_once, may_write, require_writable
+from .memory import each_place_once, may_write, require_apart, require_writable
 from .node_code import SavedView
 from .op import OPS, common_device, dress
 from .pointwise import PointwiseOp, _operand, refused
@@ -121,6 +121,7 @@ def run_inplace(
             f"{op.name}_(): expected Tensors or numbers, got {[type(o).__name__ for o in operands]}"
         )
     require_may_change(target)
+    require_apart(target, operands)
     compute = op.compute_dtype(operands, attributes)
     result_dtype = bool_ if op.dtype == "bool" else compute
     layout = target.layout

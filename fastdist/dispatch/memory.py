@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from ..backends.backend import backend_of
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 
@@ -32,6 +34,56 @@ def require_writable(target: Tensor) -> None:
             "unsupported operation: the memory of the written-to tensor is read-only, as the NumPy "
             "array was that it was made of; write to a clone()"
         )
+
+
+def require_apart(target: Tensor, others: Iterable[Any]) -> None:
+    """Raise if some elements of what is read are elements of target in other places: what is
+    written first would be read afterwards.
+
+    Raises  RuntimeError. What lies exactly as target does is no trouble, and of memory with gaps
+            nobody asks, as in PyTorch
+    """
+    for other in others:
+        if isinstance(other, Tensor) and other is not target and _overlaps_partly(target, other):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to "
+                "tensor refer to a single memory location. Please clone() the tensor before "
+                f"performing the operation: the input has shape {other.layout.shape}, the "
+                f"written-to tensor {target.layout.shape}"
+            )
+
+
+def shares_memory(target: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors are views of one, and not the same."""
+    storage = other._storage
+    return storage is not None and storage is target._storage and other is not target
+
+
+def _overlaps_partly(target: Tensor, other: Tensor) -> bool:
+    if not shares_memory(target, other):
+        return False
+    one, two = target.layout, other.layout
+    if not (one.numel and two.numel and _is_dense(one) and _is_dense(two)):
+        return False
+    address = backend_of(one.device.type).data_ptr
+    start, begin = address(target.array), address(other.array)
+    if start == begin and one.nbytes == two.nbytes:
+        return one.strides != two.strides
+    return bool(start < begin + two.nbytes and begin < start + one.nbytes)
+
+
+def _is_dense(layout: Layout) -> bool:
+    """Return whether the elements fill their stretch of memory, each with a place of its own."""
+    if layout.contiguous:
+        return True
+    expected = 1
+    axes = sorted(zip(layout.strides, layout.shape, strict=True))
+    for step, length in axes:
+        if length > 1:
+            if step != expected:
+                return False
+            expected *= length
+    return True
 
 
 def _opened(target: Tensor) -> bool:

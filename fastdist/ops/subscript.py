@@ -16,6 +16,7 @@ from ..dispatch.constants import as_operand, held
 from ..dispatch.copy_inplace import copy_, value_of
 from ..dispatch.fast_inplace import may_write_at_once
 from ..dispatch.inplace import require_may_change, will_record
+from ..dispatch.memory import shares_memory
 from ..dispatch.op import PLAIN
 from ..dispatch.rules import DimError
 from ..dispatch.structured import Plan, structured
@@ -222,6 +223,7 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
         and value.layout.dtype is self.layout.dtype
         and value.layout.device is CPU
         and may_write_at_once(self, value)
+        and not shares_memory(self, value)
         and _write_at_once(self.array, index, value.array)
     ):
         storage_of(self).bump()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -92,3 +94,49 @@ def test_parts_of_a_split_may_be_changed_in_place_unlike_in_pytorch() -> None:
     rows[2].add_(rows[0])
     (a[0] + 3 * b[0] + 5 * y[2]).backward()
     assert x.grad is not None and x.grad.tolist() == [18.0, 0.0, 8.0, 0.0]
+
+
+SIX = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x[1:].add_(x[:-1]),
+        lambda x: x[:4].addcmul_(x[2:], x[2:]),
+        lambda x: x.view(2, 3).mul_(x.view(2, 3)[0]),
+        lambda x: x[:4].view(2, 2).add_(x[:4].view(2, 2).t()),
+        lambda x: x[1:].copy_(x[:-1]),
+        lambda x: x.__setitem__(slice(1, None), x[:-1]),
+        lambda x: x[:4].clamp_(min=x[2:]),
+        lambda x: x[:2].add_(x[0]),
+        lambda x: x[:4].__iadd__(x[2:]),
+    ],
+)
+def test_inplace_refuses_to_read_what_it_has_written_elsewhere(write: Any) -> None:
+    x = fastdist.tensor(SIX)
+    apart = fastdist.tensor(SIX)
+    apart[:4].add_(fastdist.ones(4))  # the same layouts, so that a way is known
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="unsupported operation: some elements of the input"):
+            write(x)
+    assert x.tolist() == SIX
+
+
+def test_inplace_takes_what_lies_apart_or_just_as_it_does() -> None:
+    x = fastdist.tensor(SIX)
+    for _ in range(2):
+        x[:3].add_(x[3:])
+        x.sub_(x.detach() * 0)
+    assert x.tolist() == [6.0, 9.0, 12.0, 3.0, 4.0, 5.0]
+    x[:3].mul_(x[:3])
+    x.view(2, 3).copy_(x.view(2, 3))
+    x[::2].zero_().add_(x[1::2])  # memory with gaps
+    assert x.tolist() == [81.0, 81.0, 3.0, 3.0, 5.0, 5.0]
+
+
+def test_inplace_on_many_overlapping_elements_gives_no_numbers_the_second_time() -> None:
+    x = fastdist.ones(100_001)
+    x[:-1].clone().mul_(x[1:].clone())  # the way of such layouts is known now
+    with pytest.raises(RuntimeError, match="unsupported operation: some elements of the input"):
+        x[1:].mul_(x[:-1])
