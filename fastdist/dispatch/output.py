@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from ..graph.modes import tls
 from ..tensor.layout import Shape
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
-from .memory import require_writable
+from .memory import require_apart, require_writable
 from .op import Op
 from .promotion import can_cast
 
@@ -22,6 +23,8 @@ def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
     Raises  RuntimeError when a gradient would be lost; ShapeError, DTypeError when out cannot hold
             the result
     """
+    if op.kind == "pointwise" and isinstance(out, Tensor):
+        require_apart(out, operands)
     return _write(op.name, out, result, operands)
 
 
@@ -34,34 +37,45 @@ def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
             "but one of the "
             "arguments requires grad."
         )
-    if out.layout.shape != result.layout.shape and not _grow(out, result.layout.shape):
-        raise ShapeError(
-            f"{name}: out has shape {out.layout.shape}, the result has {result.layout.shape}; give "
-            "an out of that shape, or one without elements, which takes any"
-        )
     if not can_cast(result.layout.dtype, out.layout.dtype):
         raise DTypeError(
             f"result type {result.layout.dtype.name} can't be cast to the desired output type "
             f"{out.layout.dtype.name}"
         )
+    if out.layout.shape != result.layout.shape:
+        _resize(name, out, result.layout.shape)
     require_writable(out)
     backend_of(out.layout.device.type).copy_into(out.array, result.array)
     storage_of(out).bump()
     return out
 
 
-def _grow(out: Tensor, shape: Shape) -> bool:
-    """Give out memory of shape if it had none; say whether it has now. A view, or what stands in a
-    graph, keeps the shape that others know it by.
+def _resize(name: str, out: Tensor, shape: Shape) -> None:
+    """Give out memory of shape, with PyTorch's warning if it had elements.
+
+    Raises  ShapeError for a view, for what views are made of, and for what stands in a graph: they
+            keep the shape that others know them by
     """
     layout = out.layout
     is_view = out.extra is not None and out.extra.base is not None
-    if layout.numel or is_view or out.edge is not None:
-        return False
+    if is_view or out.edge is not None or storage_of(out).living_views():
+        raise ShapeError(
+            f"{name}: out has shape {layout.shape}, the result has {shape}; give an out of that "
+            "shape, or one that is no view, has none and stands in no graph, which takes any"
+        )
+    if layout.numel:
+        warnings.warn(
+            "An output with one or more elements was resized since it had shape "
+            f"{list(layout.shape)}, which does not match the required output shape {list(shape)}. "
+            "This behavior is deprecated, and in a future PyTorch release outputs will not be "
+            "resized unless they have zero elements: give an out of the result's shape, or an "
+            "empty one.",
+            UserWarning,
+            stacklevel=2,
+        )
     device = layout.device
     out.array = backend_of(device.type).empty(shape, layout.dtype.numpy, device.index)
     out.layout = layout_of(out.array, device)
-    return True
 
 
 def given_out(name: str, out: Tensor | None, result: Tensor, operands: Sequence[Any]) -> Tensor:

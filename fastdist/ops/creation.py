@@ -64,8 +64,8 @@ def tensor(
     """
     if isinstance(data, Tensor):
         array = np.array(data.to_numpy(), order="C")
-    elif isinstance(data, np.ndarray | np.generic):
-        array = np.array(data, order="C")
+    elif isinstance(data, np.ndarray | np.generic) or hasattr(data, "__array__"):
+        array = np.array(data, order="C")  # of another library's tensor, too
     else:
         array, named = array_of_lists(data)
         if dtype is None and named:
@@ -75,7 +75,7 @@ def tensor(
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("="))
     wanted = dtypes.from_numpy(array.dtype) if dtype is None else dtype_of(dtype)
-    if not isinstance(data, Tensor | np.ndarray | np.generic):
+    if not isinstance(data, Tensor) and not hasattr(data, "__array__"):
         _require_held(array, wanted)
     return finish(_rounded(array, wanted), device, requires_grad)
 
