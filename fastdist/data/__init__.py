@@ -1,10 +1,10 @@
 """Datasets, and loaders that turn them into batches.
 
 dataset.py says what data is, sampler.py in what order it is read, collate.py how samples become a
-batch. loader.py is the DataLoader; with num_workers it has batches made by other processes:
-worker_pool.py starts and asks them, worker_process.py is what runs there. Workers are spawned,
-never forked: a fork would copy OpenMP's pool without its threads, sockets, and locks held by other
-threads.
+batch. loader.py is the DataLoader, passes.py what its iter() returns; with num_workers it has
+batches made by other processes: worker_pool.py starts and asks them, worker_process.py is what runs
+there. Workers are spawned, never forked: a fork would copy OpenMP's pool without its threads,
+sockets, and locks held by other threads.
 
 The order of samples depends on the generator alone, not on num_workers.
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Any
 
 from .collate import default_collate
@@ -23,26 +22,35 @@ class Fetcher:
         self.collate = collate
         self.batched = batched
         self.drop_last = drop_last
-        self._samples: Iterator[Any] | None = None
+        self.is_iterable = isinstance(dataset, IterableDataset)
+        self._samples: Iterator[Any] = iter(())
+        self._is_ended = False
 
     def start(self) -> None:
         """Begin an iterable dataset from its first sample."""
-        if isinstance(self.dataset, IterableDataset):
+        if self.is_iterable:
             self._samples = iter(self.dataset)
+            self._is_ended = False
 
     def fetch(self, index: Any) -> Any:
         """Return the batch (or the sample) that a sampler's index stands for.
 
         Raises  StopIteration at the end of an iterable dataset
         """
-        return self._next(index) if self._samples is not None else self._look_up(index)
+        return self._next(index) if self.is_iterable else self._look_up(index)
 
     def _next(self, index: Any) -> Any:
-        assert self._samples is not None
         if not self.batched:
             return self._collated(next(self._samples))
-        samples = list(islice(self._samples, len(index)))
-        if not samples or (self.drop_last and len(samples) < len(index)):
+        samples: list[Any] = []
+        # An iterator that has said it is at its end is not asked again: it might have more. Asked
+        # by next alone: what is its own iterator may begin anew when it is asked for one.
+        while not self._is_ended and len(samples) < len(index):
+            try:
+                samples.append(next(self._samples))
+            except StopIteration:
+                self._is_ended = True
+        if not samples or (self.drop_last and self._is_ended):
             raise StopIteration
         return self._collated(samples)
 

@@ -10,6 +10,7 @@ from ..core.generator import Generator, default_generator
 from .collate import default_collate
 from .dataset import Dataset, IterableDataset
 from .fetch import Fetcher
+from .passes import PassElsewhere, PassHere
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 from .worker_pool import WorkerPool
 
@@ -95,32 +96,24 @@ class DataLoader(Generic[T_co]):
             self.dataset, self.collate_fn, self.batch_sampler is not None, self.drop_last
         )
         if self.num_workers == 0:
-            return self._fetch_here(fetcher)
-        return self._fetch_elsewhere(fetcher, seed)
-
-    def _fetch_here(self, fetcher: Fetcher) -> Iterator[Any]:
-        fetcher.start()
-        for index in self._indices:
-            try:
-                batch = fetcher.fetch(index)
-            except StopIteration:
-                return
-            yield batch
-
-    def _fetch_elsewhere(self, fetcher: Fetcher, seed: int) -> Iterator[Any]:
+            return PassHere(fetcher, self._indices)
         pool, self._pool = self._pool, None
         if pool is None:
             pool = WorkerPool(fetcher, self.num_workers, self.worker_init_fn)
-        is_whole = False
-        try:
-            yield from pool.epoch(self._indices, seed, self.prefetch_factor or 2, self.timeout)
-            is_whole = True
-        finally:
-            # Workers of an epoch that was left have answers under way that nobody will read.
-            if is_whole and self.persistent_workers and self._pool is None:
-                self._pool = pool
-            else:
-                pool.close()
+        return PassElsewhere(
+            pool,
+            self._take_back,
+            self._indices,
+            seed=seed,
+            ahead=self.prefetch_factor or 2,
+            timeout_s=self.timeout,
+        )
+
+    def _take_back(self, pool: WorkerPool) -> None:
+        if self.persistent_workers and self._pool is None:
+            self._pool = pool
+        else:
+            pool.close()
 
     def close(self) -> None:
         """End persistent workers; the next epoch starts others."""

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -104,45 +104,16 @@ class WorkerPool:
             self.close()
             raise
 
-    def epoch(
-        self, indices: Iterable[Any], seed: int, ahead: int, timeout_s: float
-    ) -> Iterator[Any]:
-        """Yield the batches of indices, in their order, whichever worker is faster.
+    def begin(self, indices: Iterable[Any], seed: int, ahead: int, timeout_s: float) -> Round:
+        """Begin an epoch, with `ahead` batches under way for each worker.
 
-        Raises  what a worker raised, with its traceback; RuntimeError if one died or took too long
+        Raises  what indices raise
         """
-        for worker in self._workers:
-            worker.send(Epoch(seed))
-        turns = deque(self._workers)
-        asked: deque[tuple[Worker, int]] = deque()
-        ended: set[Worker] = set()
-        numbered = iter(enumerate(indices))
-
-        def ask() -> None:
-            # Worker k makes batches k, k + n ...: who makes which does not depend on speed. A
-            # worker at the end of its data leaves the round.
-            for _ in range(len(turns)):
-                worker = turns[0]
-                turns.rotate(-1)
-                if worker not in ended:
-                    if (entry := next(numbered, None)) is not None:
-                        worker.send(Fetch(*entry))
-                        asked.append((worker, entry[0]))
-                    return
-
-        for _ in range(ahead * len(self._workers)):
-            ask()
-        while asked:
-            worker, number = asked.popleft()
-            made = worker.receive(timeout_s)
-            assert made.number == number, "answers come in the order of requests"
-            if made.ended:
-                ended.add(worker)
-            ask()
-            if made.error is not None:
-                made.error.raise_again()
-            if not made.ended:
-                yield made.batch
+        try:
+            return Round(self._workers, indices, seed, ahead, timeout_s)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """End all workers and wait for their ends."""
@@ -152,6 +123,70 @@ class WorkerPool:
         deadline = time.monotonic() + _END_TIMEOUT_S
         for worker in workers:
             worker.join(deadline)
+
+
+class Round:
+    """One epoch of a pool: the batches of indices, in their order, whichever worker is faster."""
+
+    def __init__(
+        self,
+        workers: list[Worker],
+        indices: Iterable[Any],
+        seed: int,
+        ahead: int,
+        timeout_s: float,
+    ) -> None:
+        for worker in workers:
+            worker.send(Epoch(seed))
+        self._timeout_s = timeout_s
+        self._turns = deque(workers)
+        self._asked: deque[tuple[Worker, int]] = deque()
+        self._ended: set[Worker] = set()
+        self._numbered = iter(enumerate(indices))
+        for _ in range(ahead * len(workers)):
+            self._ask()
+
+    def _ask(self) -> None:
+        # Worker k makes batches k, k + n ...: who makes which does not depend on speed. A worker at
+        # the end of its data leaves the round.
+        for _ in range(len(self._turns)):
+            worker = self._turns[0]
+            self._turns.rotate(-1)
+            if worker not in self._ended:
+                if (entry := next(self._numbered, None)) is not None:
+                    worker.send(Fetch(*entry))
+                    self._asked.append((worker, entry[0]))
+                return
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no answer is under way."""
+        return not self._asked
+
+    def take(self) -> Any:
+        """Return the next batch.
+
+        Raises  what a worker raised, with its traceback; RuntimeError if one died or took too long;
+                StopIteration at the end
+        """
+        while self._asked:
+            made = self._receive()
+            self._ask()
+            if made.error is not None:
+                made.error.raise_again()
+            if not made.ended:
+                return made.batch
+        raise StopIteration
+
+    def _receive(self) -> Made:
+        worker, number = self._asked[0]
+        made = worker.receive(self._timeout_s)
+        # Taken off the list now only: one that took too long is waited for by the next call.
+        self._asked.popleft()
+        assert made.number == number, "answers come in the order of requests"
+        if made.ended:
+            self._ended.add(worker)
+        return made
 
 
 def _require_guarded_script(count: int) -> None:

@@ -56,12 +56,15 @@ class Failure(NamedTuple):
 
     def raise_again(self) -> None:
         """Raise an exception of the same type, with the worker's traceback in its message."""
+        # No name here holds it: with its traceback that would be a circle around the pass.
+        raise self._made_again()
+
+    def _made_again(self) -> BaseException:
         try:
-            error: BaseException = self.type(_Lines(self.message))
+            return self.type(_Lines(self.message))
         except Exception:
             # A type that takes other arguments than a message.
-            error = RuntimeError(self.message)
-        raise error
+            return RuntimeError(self.message)
 
 
 class _Lines(str):
@@ -136,6 +139,7 @@ class _Once:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._is_initialised = False
+        self._is_ended = False
         self._failed: Failure | None = None
 
     def begin(self, seed: int) -> None:
@@ -151,6 +155,7 @@ class _Once:
             if not self._is_initialised and job.init is not None:
                 job.init(job.id)
             self._is_initialised = True
+            self._is_ended = False
             job.fetcher.start()
             self._failed = None
         except Exception as error:
@@ -160,9 +165,14 @@ class _Once:
         """Return the batch, or why there is none."""
         if self._failed is not None:
             return Made(request.number, error=self._failed)
+        if self._is_ended:
+            return Made(request.number, ended=True)
         try:
             return Made(request.number, self._job.fetcher.fetch(request.index))
-        except StopIteration:
+        except StopIteration as error:
+            if not self._job.fetcher.is_iterable:
+                return Made(request.number, error=_failure(error, self._job.id))
+            self._is_ended = True
             return Made(request.number, ended=True)
         except Exception as error:
             return Made(request.number, error=_failure(error, self._job.id))

@@ -144,3 +144,40 @@ def test_options_that_exclude_each_other_are_refused(options: Any, message: str)
 def test_an_iterable_dataset_has_an_order_of_its_own(options: Any) -> None:
     with pytest.raises(ValueError, match="DataLoader with IterableDataset: expected unspecified"):
         DataLoader(Countdown(3), **options)
+
+
+class Holed(Dataset[int]):
+    """0 ... 5, but for what raises."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        self.error = error
+
+    def __getitem__(self, index: int) -> int:
+        if index == 2:
+            raise self.error
+        return index
+
+    def __len__(self) -> int:
+        return 6
+
+
+@pytest.mark.parametrize("error", [ValueError, StopIteration])
+def test_the_batch_behind_a_sample_that_raised_comes_next(error: type[Exception]) -> None:
+    batches = iter(DataLoader(Holed(error), 2))
+    assert next(batches).tolist() == [0, 1]
+    with pytest.raises(error):
+        next(batches)
+    assert [batch.tolist() for batch in batches] == [[4, 5]]
+
+
+def test_the_batch_behind_one_that_could_not_be_collated_comes_next() -> None:
+    def collate(samples: list[int]) -> list[int]:
+        if 2 in samples:
+            raise KeyError(2)
+        return samples
+
+    batches = iter(DataLoader(range(6), 2, collate_fn=collate))  # type: ignore[arg-type]
+    assert len(batches) == 3 and next(batches) == [0, 1]  # type: ignore[arg-type]
+    with pytest.raises(KeyError):
+        next(batches)
+    assert list(batches) == [[4, 5]]

@@ -75,6 +75,19 @@ def lists(loader: DataLoader[Any]) -> list[Any]:
     return [batch.tolist() for batch in loader]
 
 
+def steps(loader: DataLoader[Any]) -> list[Any]:
+    """Return batches and the types of exceptions, up to the end."""
+    found: list[Any] = []
+    batches = iter(loader)
+    while True:
+        try:
+            found.append(next(batches).tolist())
+        except StopIteration:
+            return found
+        except Exception as error:
+            found.append(type(error))
+
+
 def shuffled(num_workers: int, **options: Any) -> list[Any]:
     generator = Generator().manual_seed(2)
     loader = DataLoader(
@@ -178,6 +191,34 @@ def test_batches_before_an_exception_arrive() -> None:
     loader = iter(DataLoader(Squares(6, raises=4), 2, num_workers=1))
     assert [next(loader).tolist(), next(loader).tolist()] == [[0, 1], [4, 9]]
     loader.close()  # type: ignore[attr-defined]
+
+
+def test_batches_behind_an_exception_arrive_and_its_workers_persist() -> None:
+    loader = DataLoader(Squares(6, raises=3), 2, num_workers=1, persistent_workers=True)
+    assert [steps(loader), steps(loader)] == [[[0, 1], ZeroDivisionError, [16, 25]]] * 2
+    loader.close()
+
+
+class Rising(IterableDataset[int]):
+    """0, 1, an error, 3, and no end but one that is told."""
+
+    def __iter__(self) -> Iterator[int]:
+        self.last = -1
+        return self
+
+    def __next__(self) -> int:
+        self.last += 1
+        if self.last == 2:
+            raise ZeroDivisionError
+        if self.last == 5:
+            raise StopIteration
+        return self.last
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_an_iterable_dataset_goes_on_behind_an_exception_and_ends_once(num_workers: int) -> None:
+    loader = DataLoader(Rising(), 2, num_workers=num_workers)
+    assert steps(loader) == [[0, 1], ZeroDivisionError, [3, 4]]
 
 
 def test_a_killed_worker_is_named() -> None:
