@@ -18,9 +18,7 @@ from typing import Any
 from fastdist.core.late_rooms import load_when_rpc_starts
 from fastdist.core.missing import missing
 
-_ROOMS = frozenset(
-    {"autograd", "optim", "pipe", "profiler", "rendezvous", "rpc", "sockets", "store"}
-)
+_ROOMS = frozenset({"autograd", "optim", "pipe", "rendezvous", "rpc", "sockets", "store"})
 
 # torch.distributed offers these at the top; the name says where each lives here.
 _HOMES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pickle
 from pathlib import Path
 
@@ -56,3 +57,24 @@ def test_what_a_missing_save_points_to_keeps_a_model(tmp_path: Path) -> None:
 def test_modules_with_explanations_still_refuse_wrong_imports() -> None:
     with pytest.raises(ImportError, match="cannot import name 'Conv9d'"):
         exec("from fastdist.nn import Conv9d")
+
+
+ROOMS = (
+    "cuda", "futures", "multiprocessing", "testing", "info", "distributed.autograd",
+    "distributed.optim", "distributed.store", "distributed.rendezvous", "distributed.sockets",
+    "distributed.pipe", "autograd.function", "autograd.graph", "autograd.anomaly_mode",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["", *MODULES, *ROOMS])
+def test_every_name_that_a_module_lists_can_be_had(name: str) -> None:
+    module = importlib.import_module(f"fastdist.{name}".rstrip("."))
+    assert [listed for listed in dir(module) if not hasattr(module, listed)] == []
+    assert set(getattr(module, "__all__", ())) <= {*dir(module)}
+    assert inspect.getmembers(module)
+
+
+def test_a_name_that_is_nowhere_is_no_attribute_either() -> None:
+    assert not hasattr(fastdist.distributed, "profiler")
+    with pytest.raises(AttributeError, match=r"distributed' has no attribute 'profiler'"):
+        _ = fastdist.distributed.profiler

@@ -121,3 +121,8 @@ def __getattr__(name: str) -> object:
     if name == "BackendType":
         return backend_registry.BackendType
     raise missing(__name__, name)
+
+
+def __dir__() -> list[str]:
+    """Return the names that can be asked for."""
+    return sorted({*globals(), "BackendType"})
