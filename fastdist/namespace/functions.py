@@ -124,8 +124,12 @@ def _data(self: Tensor) -> Tensor:
 def _set_data(self: Tensor, data: Tensor) -> None:
     if not isinstance(data, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
+    # The count of changes goes on: who saved this tensor before must see that it is another.
+    version = self._version
     self.array, self.layout = data.array, data.layout
     self._storage = None
+    if version:
+        storage_of(self).version = version
     if self.edge is not None and self.edge.is_accumulate:
         self.edge.attach(self)
 

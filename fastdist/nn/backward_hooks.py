@@ -45,7 +45,7 @@ class BackwardWatch:
         self, module: Any, pre: Sequence[Callable[..., Any]], full: Sequence[Callable[..., Any]]
     ) -> None:
         self._module, self._pre, self._full = module, pre, full
-        self._grad_output: Grads = ()
+        self._grad_output: Grads | None = None
         self._inputs = 0
         self._seen = False
 
@@ -60,7 +60,9 @@ class BackwardWatch:
         if isinstance(result, Tensor):
             return _pass_seam((result,), self._take_grad_output)[0][0]
         if isinstance(result, tuple):
-            return _pass_seam(result, self._take_grad_output)[0]
+            behind = _pass_seam(result, self._take_grad_output)[0]
+            # A named tuple, which takes its fields one by one, stays one.
+            return result._make(behind) if hasattr(result, "_make") else behind
         return result  # as in PyTorch, gradients of tensors inside of other things are not told
 
     def _take_grad_output(self, grads: Grads) -> Grads:
@@ -78,10 +80,12 @@ class BackwardWatch:
         return grads
 
     def _take_grad_input(self, grads: Grads) -> Grads:
+        if self._grad_output is None:
+            return grads  # of what forward returned nothing was told
         for hook in self._full:
             given = hook(self._module, grads, self._grad_output)
             grads = _chosen(given, grads, "Backward hook")
-        self._grad_output = ()  # not kept for as long as the graph is
+        self._grad_output = None  # not kept for as long as the graph is
         return grads
 
 

@@ -11,6 +11,7 @@ from ..graph.modes import no_grad
 from ..graph.node import RemovableHandle
 from ..tensor.tensor import Tensor
 from .module_hooks import Hook, Hooks, add_hook, call_with_hooks
+from .module_tree import ModuleTree
 from .state_dict import StateDict
 
 
@@ -29,13 +30,23 @@ class Module(StateDict):
 
     _forward_hooks: Hooks
     _forward_pre_hooks: Hooks
+    # Whether __init__ passes what it is given on to the next class, for modules that are also
+    # something else.
+    call_super_init = False
     # Typed so, because each module's forward has parameters of its own.
     forward: Callable[..., Any] = _no_forward
 
-    def __init__(self) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init and (args or kwargs):
+            what = f"got an unexpected keyword argument {next(iter(kwargs), None)!r}"
+            if args:
+                what = f"takes 1 positional argument but {len(args) + 1} were given"
+            raise TypeError(f"{type(self).__name__}.__init__() {what}")
         super().__init__()
         object.__setattr__(self, "_forward_hooks", {})
         object.__setattr__(self, "_forward_pre_hooks", {})
+        if self.call_super_init:
+            super(ModuleTree, self).__init__(*args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._forward_hooks or self._forward_pre_hooks:
@@ -170,7 +181,8 @@ class Module(StateDict):
                 parameter.grad = None
                 parameter.data = fn(parameter)
                 if grad is not None:
-                    parameter.grad = fn(grad)
+                    grad.data = fn(grad)
+                    parameter.grad = grad
             for module in self.modules():
                 for name, buffer in module._buffers.items():
                     if buffer is not None:

@@ -42,7 +42,7 @@ class StateDict(ModuleTree):
 
     def state_dict(
         self,
-        *,
+        *args: Any,
         destination: dict[str, Any] | None = None,
         prefix: str = "",
         keep_vars: bool = False,
@@ -50,8 +50,14 @@ class StateDict(ModuleTree):
         """Return path -> tensor of all parameters and persistent buffers, which share memory with
         the module's.
 
-        Note    keep_vars returns the parameters themselves; else tensors outside of any graph
+        Note    keep_vars returns the parameters themselves; else tensors outside of any graph;
+                destination, prefix and keep_vars may be given in this order, as in older scripts
         """
+        if args:
+            given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
+            return self.state_dict(
+                **{"destination": destination, "prefix": prefix, "keep_vars": keep_vars, **given}
+            )
         entries: dict[str, Any] = OrderedDict() if destination is None else destination
         self._save_to_state_dict(entries, prefix, keep_vars)
         for name, module in self._modules.items():
@@ -131,7 +137,10 @@ class StateDict(ModuleTree):
                 f'While copying the parameter named "{key}", expected fastdist.Tensor but '
                 f"received {type(given)}"
             )
-        elif given.layout.shape != tensor.layout.shape:
+            return
+        if given.layout.shape == (1,) and not tensor.layout.shape:
+            given = given[0]  # PyTorch's saved lone numbers so, up to 0.3
+        if given.layout.shape != tensor.layout.shape:
             loading.errors.append(
                 f"size mismatch for {key}: copying a param with shape {given.shape} from "
                 f"checkpoint, the shape in current model is {tensor.shape}."
