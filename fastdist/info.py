@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import fastdist
 from fastdist.core import blas
-from fastdist.core.cache_directory import cache_directory
+from fastdist.core.cache_directory import cache_directory, why_no_cache
 
 
 class Row(NamedTuple):
@@ -162,7 +162,10 @@ def _cupy() -> list[Row]:
 def _cache() -> list[Row]:
     folder = cache_directory()
     if folder is None:
-        lost = "nowhere to write: kernels compile anew in each process; set FASTDIST_CACHE_DIR"
+        lost = (
+            why_no_cache()
+            or "nowhere to write: kernels compile anew in each process; set FASTDIST_CACHE_DIR"
+        )
         return [Row("kernel cache", "folder", lost, is_missing=True)]
     sizes = list(_sizes(folder))
     return [

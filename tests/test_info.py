@@ -74,6 +74,13 @@ def test_a_cache_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch)
     assert "set FASTDIST_CACHE_DIR" in row.value
 
 
+def test_a_cache_that_others_could_fill_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(info, "cache_directory", lambda: None)
+    monkeypatch.setattr(info, "why_no_cache", lambda: "others could put code of theirs there")
+    (row,) = info._cache()
+    assert row.is_missing and row.value == "others could put code of theirs there"
+
+
 class _Driver:
     """Answers as NVIDIA's library does on a machine with one GPU."""
 

@@ -2,7 +2,8 @@
 
 `FASTDIST_CACHE_DIR` names it; without that it is `~/.cache/fastdist/<version>-<cpu>`. It is never
 in site-packages, where a leftover would shadow an editable install. Whatever lies in it can be
-deleted at any time; where nothing can be written all works, only each process compiles anew.
+deleted at any time; where nothing can be written, or others could have written, all works, only
+each process compiles anew.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import functools
 import importlib.util
 import linecache
+import logging
 import os
 import platform
 import sys
@@ -22,23 +24,53 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from .digest import sha256
+from .own_folder import ForeignFolderError, make_own_folder
 
+_logger = logging.getLogger(__name__)
 _modules_lock = threading.Lock()  # held while a generated module runs; its code takes no lock
 
 
 @functools.cache
 def cache_directory(name: str = "") -> Path | None:
-    """Return the cache directory, or a folder of it, made; None where it cannot be written."""
+    """Return the cache directory, or a folder of it, made; None where there can be none.
+
+    That is where nothing can be written, or where somebody else could write: what lies there is
+    code that runs in the user's name. Of the latter the log tells, once.
+    """
+    path, why = _find(name)
+    if why:
+        _warn_once(why)
+    return path
+
+
+def why_no_cache() -> str:
+    """Return why the cache directory cannot be trusted, or nothing if it can, or is not there."""
+    return _find("")[1]
+
+
+def _find(name: str) -> tuple[Path | None, str]:
     root = os.environ.get("FASTDIST_CACHE_DIR")
-    path = (Path(root).expanduser() if root else _default_directory()) / name
+    folder = Path(root).expanduser() if root else _default_directory()
+    path = folder / name
     try:
-        # Private: what lies there is code that runs in the user's name.
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for each in dict.fromkeys((folder, path)):
+            make_own_folder(str(each))
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError:
-        return None
-    return path
+        return None, ""
+    except ForeignFolderError as error:
+        return None, (
+            f"kernels are not kept at {str(folder)!r}, and compile anew in each process, since "
+            f"others could put code of theirs there: {error}; name a folder of your own by "
+            "FASTDIST_CACHE_DIR, or remove what others could write to"
+        )
+    return path, ""
+
+
+@functools.cache
+def _warn_once(why: str) -> None:
+    _logger.warning("%s", why)
 
 
 def _default_directory() -> Path:

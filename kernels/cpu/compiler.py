@@ -10,6 +10,7 @@ import contextlib
 import functools
 import hashlib
 import io
+import os
 import pickle
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,7 @@ import numpy as np
 from numba.core.errors import NumbaPerformanceWarning
 
 from fastdist.core.cache_directory import cache_directory
+from fastdist.core.own_folder import is_own_file
 
 from .held_interrupt import interrupt_held
 
@@ -115,8 +117,15 @@ def _seal(content: bytes) -> bytes:
 
 
 def _is_whole(path: str) -> bool:
-    content = Path(path).read_bytes() if Path(path).exists() else b""
-    return content[-_SEAL_BYTES:] == _seal(content[:-_SEAL_BYTES])
+    try:
+        with open(path, "rb") as file:
+            # The seal is no proof of who wrote it, as all can make one. That cache_directory has
+            # found the folder to be ours is; but it may have been open to others once, and still
+            # hold what they put there.
+            is_ours, content = is_own_file(os.fstat(file.fileno())), file.read()
+    except FileNotFoundError:
+        return False
+    return is_ours and content[-_SEAL_BYTES:] == _seal(content[:-_SEAL_BYTES])
 
 
 class _Cache(_caching.FunctionCache):  # type: ignore[misc]

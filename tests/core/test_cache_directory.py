@@ -42,6 +42,27 @@ def test_directory_that_cannot_be_made_is_none(root: Path) -> None:
     assert module.cache_directory("numba") is None
 
 
+def test_a_directory_that_others_could_fill_is_none_and_the_log_says_so_once(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root.mkdir()
+    root.chmod(0o777)
+    assert [module.cache_directory(name) for name in ("", "numba", "generated", "numba")] == [
+        None
+    ] * 4
+    told = [one.getMessage() for one in caplog.records]
+    assert all("cache', mode 0777, lets others" in one for one in told)
+    assert all("name a folder of your own by FASTDIST_CACHE_DIR" in one for one in told)
+    assert len(told) == 1 and str(root) in told[0] and module.why_no_cache() == told[0]
+
+
+def test_the_cache_of_one_user_is_not_anothers(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert module.cache_directory("numba") is not None
+    monkeypatch.setattr(module.os, "geteuid", lambda: 4_711)
+    assert module.cache_directory("numba") is None
+    assert "belongs to user" in module.why_no_cache()
+
+
 @pytest.mark.parametrize("writable", [True, False])
 def test_generated_module_runs_and_shows_its_source(root: Path, writable: bool) -> None:
     if not writable:

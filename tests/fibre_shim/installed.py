@@ -16,6 +16,7 @@ from tests.fibre_shim import cupy
 def cuda_on_fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
     """Yield the backend, which is for the while what `backend_of("cuda")` returns."""
     monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")  # it keeps nothing, and needs no folder
     monkeypatch.setattr(cupy, "allocator", list(cupy.allocator))
     forget_cupy()
     cuda = load()

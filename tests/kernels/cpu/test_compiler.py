@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+import os
+import pickle
 import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fastdist.kernels.cpu.compiler import _CacheFile
+from fastdist.kernels.cpu.compiler import _CacheFile, _seal
 from tests.kernels.cpu.processes import ROOT, run_script
 
 SCRIPT = """
@@ -33,6 +35,78 @@ def test_second_process_finds_the_kernel_and_a_torn_file_is_compiled_anew(tmp_pa
     for compiled in (tmp_path / "numba").glob("*.nbc"):
         compiled.write_bytes(compiled.read_bytes()[:100])
     assert compile_in_a_process(tmp_path) == "True False True"
+
+
+class Payload:
+    """What whoever planted it wants to have run."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[object, tuple[str, str]]:
+        return open, (str(self.trace), "w")
+
+
+def plant(cache: Path, trace: Path) -> None:
+    """Replace every index by one that runs code, sealed as ours are: anybody can."""
+    content = pickle.dumps(Payload(trace))
+    for index in (cache / "numba").glob("*.nbi"):
+        index.write_bytes(content + _seal(content))
+
+
+def open_to_others(cache: Path) -> None:
+    (cache / "numba").chmod(0o777)
+
+
+def open_above(cache: Path) -> None:
+    cache.chmod(0o777)
+
+
+def of_another_user(cache: Path) -> None:
+    for path in (cache / "numba", *(cache / "numba").iterdir()):
+        os.chown(path, 65_534, 65_534)
+
+
+def planted_while_it_was_open(cache: Path) -> None:
+    for path in (cache / "numba").iterdir():
+        os.chown(path, 65_534, 65_534)
+
+
+AS_ROOT = [of_another_user, planted_while_it_was_open] if os.geteuid() == 0 else []
+
+
+@pytest.mark.parametrize(
+    "way", [open_to_others, open_above, *AS_ROOT], ids=lambda one: one.__name__
+)
+def test_an_index_that_another_user_could_have_planted_is_not_unpickled(
+    tmp_path: Path, way: Callable[[Path], None]
+) -> None:
+    cache, trace = tmp_path / "cache", tmp_path / "trace"
+    assert compile_in_a_process(cache) == "True False True"
+    plant(cache, trace)
+    way(cache)
+    told = compile_in_a_process(cache)
+    assert not trace.exists()
+    assert told.startswith("True False")
+
+
+def test_a_planted_index_in_a_folder_of_ones_own_would_run(tmp_path: Path) -> None:
+    # The control: what keeps others out is whose folder it is, not the seal.
+    cache, trace = tmp_path / "cache", tmp_path / "trace"
+    compile_in_a_process(cache)
+    plant(cache, trace)
+    compile_in_a_process(cache)
+    assert trace.exists()
+
+
+def test_files_of_another_user_are_as_good_as_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = _CacheFile(str(tmp_path), "loop", "stamp")
+    cache.save("signature", ("code", b"code" * 50))
+    assert cache.load("signature") == ("code", b"code" * 50)
+    monkeypatch.setattr(os, "geteuid", lambda: 4_711)
+    assert cache.load("signature") is None
 
 
 def _with_a_hole(content: bytes) -> bytes:

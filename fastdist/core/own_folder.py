@@ -1,0 +1,142 @@
+"""Folders into which nobody else can write, nor put another folder in their place."""
+
+# Note [Whose folder it is] Code that lies in a folder runs in the name of who uses it, so that must
+# be who wrote it. A look at the folder alone is not enough: who may write in a folder above can put
+# another one in its place. So the path is walked from the root. At each place there must be
+# something of this user or of root. Where others may write, it must be sticky, as /tmp is, so that
+# they cannot take away what is not theirs. The folder at the end must be this user's own, and
+# written to by nobody else, sticky or not. Links are walked by hand, for each is somebody's and
+# leads over more places. What is missing is made, for this user alone; if others are quicker, it is
+# theirs and refused. A group counts as others, unless it is the user's private one, as where the
+# umask is 002.
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from .errors import FastdistError
+
+_MOST_LINKS = 40
+_UID_MAP, _OVERFLOW_UID = "/proc/self/uid_map", "/proc/sys/kernel/overflowuid"
+
+
+class ForeignFolderError(FastdistError):
+    """Somebody else can put something into a folder that must be the user's own."""
+
+
+def make_own_folder(path: str) -> None:
+    """Make a folder that is not there, and what is missing above it; see that it is one's own.
+
+    See Note [Whose folder it is].
+
+    Raises  ForeignFolderError where somebody else can put something into it, or in its place;
+            OSError where it cannot be made
+    Note    where the system knows no user ids, who may write is not looked at
+    """
+    if not hasattr(os, "geteuid"):
+        os.makedirs(path, 0o700, exist_ok=True)
+        return
+    place, found = os.sep, os.lstat(os.sep)
+    parts = os.path.abspath(path).split(os.sep)[::-1]
+    num_links = 0
+    while parts:
+        part = parts.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":  # of a link; place itself has none in it
+            place = os.path.dirname(place)
+            found = os.lstat(place)
+            continue
+        _require_that_what_is_in_it_stays(place, found)
+        step = os.path.join(place, part)
+        seen = _look_or_make(step)
+        _require_owner(step, seen)
+        if not stat.S_ISLNK(seen.st_mode):
+            place, found = step, seen
+            continue
+        num_links += 1
+        if num_links > _MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        target = os.readlink(step)
+        parts += target.split(os.sep)[::-1]
+        if os.path.isabs(target):
+            place, found = os.sep, os.lstat(os.sep)
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), place)
+    if found.st_uid != os.geteuid():
+        raise ForeignFolderError(
+            f"{place!r} belongs to user {found.st_uid}, not to this one ({os.geteuid()})"
+        )
+    if _lets_others_write(found):
+        raise ForeignFolderError(_open_to_others(place, found))
+
+
+def is_own_file(found: os.stat_result) -> bool:
+    """Return whether a file is this user's; so is what lies in its folder, unless that was open."""
+    return not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+
+
+def _look_or_make(path: str) -> os.stat_result:
+    try:
+        return os.lstat(path)
+    except FileNotFoundError:
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            pass  # another process of ours, or somebody's trap: looked at next
+        return os.lstat(path)
+
+
+def _require_owner(path: str, found: os.stat_result) -> None:
+    if found.st_uid in (os.geteuid(), 0) or _is_unknown_here(found.st_uid):
+        return
+    raise ForeignFolderError(
+        f"{path!r} belongs to user {found.st_uid}, neither to this one ({os.geteuid()}) nor to root"
+    )
+
+
+def _require_that_what_is_in_it_stays(path: str, found: os.stat_result) -> None:
+    if _lets_others_write(found) and not found.st_mode & stat.S_ISVTX:
+        raise ForeignFolderError(_open_to_others(path, found))
+
+
+def _open_to_others(path: str, found: os.stat_result) -> str:
+    return f"{path!r}, mode {stat.S_IMODE(found.st_mode):04o}, lets others write into it"
+
+
+def _lets_others_write(found: os.stat_result) -> bool:
+    if found.st_mode & stat.S_IWOTH:
+        return True
+    return bool(found.st_mode & stat.S_IWGRP) and not _is_private_group(found)
+
+
+def _is_private_group(found: os.stat_result) -> bool:
+    """Return whether the group is of this user alone: named alike, his first, and of no others."""
+    import grp
+    import pwd
+
+    try:
+        user = pwd.getpwuid(os.geteuid())
+        group = grp.getgrgid(found.st_gid)
+    except KeyError:
+        return False
+    return (
+        found.st_uid == user.pw_uid
+        and group.gr_gid == user.pw_gid
+        and group.gr_name == user.pw_name
+        and set(group.gr_mem) <= {user.pw_name}
+    )
+
+
+def _is_unknown_here(uid: int) -> bool:
+    """Return whether uid stands for all whom this container does not know, the host's root too."""
+    try:
+        with open(_OVERFLOW_UID) as overflow, open(_UID_MAP) as lines:
+            known = [(int(first), int(count)) for first, _, count in map(str.split, lines)]
+            return uid == int(overflow.read()) and not any(
+                first <= uid < first + count for first, count in known
+            )
+    except (OSError, ValueError):
+        return False
