@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 import socket
@@ -155,17 +156,32 @@ def require_host(host: str) -> str:
     Raises  StoreError unless it is a name or an address
     """
     bare = host.removeprefix("[").removesuffix("]") if isinstance(host, str) else ""
-    # No wildcard: where a socket is bound, others must be able to go.
     if not re.fullmatch(r"[\w.:%-]+", bare):
         raise StoreError(f"host is {host!r}; expected the name or address of one machine")
     return bare
 
 
 def numeric_address(host: str) -> str | None:
-    """Return host as an IPv4 address, else as an IPv6 one, None when no name server knows it."""
+    """Return host as an IPv4 address, else as an IPv6 one, None when no name server knows it.
+
+    Raises  StoreError where it stands for all addresses
+    """
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return None
     addresses = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)
-    return str(addresses[0][4][0])
+    address = str(addresses[0][4][0])
+    # No wildcard: where a socket is bound, others must be able to go, and nobody else need be.
+    if _is_wildcard(address):
+        raise StoreError(
+            f"host is {host!r}, which stands for all addresses of a machine; give the one by which "
+            "the workers reach the store"
+        )
+    return address
+
+
+def _is_wildcard(address: str) -> bool:
+    found = ipaddress.ip_address(address)
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (mapped or found).is_unspecified

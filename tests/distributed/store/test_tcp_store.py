@@ -214,6 +214,16 @@ def test_a_wrong_host_is_named(host: str) -> None:
         TCPStore(host, 4410)
 
 
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "::", "[::]", "0", "0x0", "::0.0.0.0", "::ffff:0.0.0.0"]
+)
+@pytest.mark.parametrize("is_master", [True, False])
+def test_a_store_is_at_one_address_and_never_at_all_of_them(host: str, is_master: bool) -> None:
+    secret = JobSecret.generate()
+    with pytest.raises(StoreError, match=r"stands for all addresses of a machine; give the one"):
+        TCPStore(host, 4410, is_master=is_master, secret=secret, timeout=1)
+
+
 def test_a_name_without_an_address_is_named() -> None:
     with pytest.raises(StoreTimeoutError, match=r"no\.\.name:4410 in time: its name has no addr"):
         TCPStore("no..name", 4410, secret=JobSecret.generate(), timeout=0.1)
