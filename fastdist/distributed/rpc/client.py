@@ -152,16 +152,14 @@ class Client:
         own = call.peer.pipe.check_out()
         if own is None:
             return None
+        has_begun = False
         try:
             pack_request(call, None, self._me, self._device_map_to)
-            return LaneCall(
-                call,
-                own,
-                self._counts,
-                self._lost_error,
-            )
+            has_begun = True
+            return LaneCall(call, own, self._counts, self._lost_error)
         except BaseException:
-            call.peer.pipe.check_in(own)
+            # What was sent of it in part would be read as the beginning of the next.
+            call.peer.pipe.check_in(own, broken=has_begun)
             call.was_not_sent()
             raise
 

@@ -54,6 +54,10 @@ class LaneCall:
             own.lane.send(call.frames, None)
         except LaneClosed:
             self._error = lost_error(own, call)
+        except BaseException:
+            # Nobody will end it: there is no LaneCall.
+            counts.call_ended(call.peer.info.name, 0, failed=True)
+            raise
 
     def wait(self, timeout_s: float | None) -> bool:
         """Return whether the answer, or an error, is there; after timeout_s at the latest."""

@@ -60,3 +60,23 @@ def test_who_waits_in_short_steps_asks_now_and_then_what_became_of_the_call(
     assert [message.type for message in questions] == [MessageType.INQUIRY] * 3
     assert calls_asked_about(questions[0]) == (1, [7])
     assert lane.sent[-1] == ask_about(3, [7])
+
+
+class TornLane(SilentLane):
+    """A lane that cannot send, for a reason that nobody foresaw."""
+
+    def send(self, frames: Any, deadline: float | None) -> None:
+        raise MemoryError("no memory is left for a frame")
+
+
+def test_a_call_that_could_not_be_sent_is_not_under_way() -> None:
+    counts, own = CallCounts(), OwnLane(TornLane(), 1, lambda: [b"hello"])  # type: ignore[arg-type]
+    call: Any = SimpleNamespace(
+        peer=SimpleNamespace(info=SimpleNamespace(name="w1")),
+        frames=[b"call"],
+        size_bytes=lambda: 4,
+    )
+    with pytest.raises(MemoryError):
+        LaneCall(call, own, counts, lambda own, call: RuntimeError())
+    # A shutdown would wait for it.
+    assert counts.activity() == (0, 1) and counts.network_data()["w1"].total_errors == 1
