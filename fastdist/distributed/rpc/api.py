@@ -85,7 +85,8 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
 
     A worker that was lost is not waited for: whoever called it has got a WorkerLostError. That this
     worker shuts down without it is no error, but logged as a warning with its name and how it was
-    lost, since a worker that only serves hears of it nowhere else.
+    lost, since a worker that only serves hears of it nowhere else. After 5 s, and then after twice
+    the time each time, a line says for whom it waits.
 
     Units   timeout in seconds, for all of the waiting; 0, the default, waits for the others to come
             here as long as they live, and 15 s for what is under way then

@@ -273,11 +273,11 @@ class Membership:
         except StoreError as error:
             _logger.info("the store could not be told of the shutdown: %s", error)
 
-    def not_in_shutdown(self) -> list[str]:
-        """Return the names of those who have not come to their shutdown, as far as can be told."""
+    def not_in_shutdown(self) -> list[WorkerInfo]:
+        """Return those who have not come to their shutdown, as far as can be told."""
         store = self._shutdown_store()
         try:
-            return [record.name for record in self.all() if not store.check([str(record.rank)])]
+            return [record.info for record in self.all() if not store.check([str(record.rank)])]
         except StoreError as error:
             _logger.info("the store does not tell who has come to the shutdown: %s", error)
             return []

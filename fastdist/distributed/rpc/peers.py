@@ -147,6 +147,10 @@ class Peers:
             raise
         return peer
 
+    def living(self) -> list[Peer]:
+        """Return those that are met, and neither lost nor gone."""
+        return [peer for peer in list(self.by_id.values()) if not peer.is_dead]
+
     def lost(self) -> list[str]:
         """Return the workers that were lost, not those that have left, and how."""
         return [
@@ -253,7 +257,7 @@ class Peers:
 
     def _were_given_up(self, by: Peer, error: GivenUpError) -> None:
         """Take note that a peer has given up this worker, and fence it if it is out."""
-        there = [p for p in list(self.by_id.values()) if not (p.is_self or p.is_dead or p is by)]
+        there = [peer for peer in self.living() if not (peer.is_self or peer is by)]
         stood_still = self._client.progress.stood_still_lately()
         if self.given_up is None and self._standing.was_given_up(
             by.record.incarnation, num_there=len(there), stood_still=stood_still

@@ -17,6 +17,7 @@ from fastdist.core.errors import (
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.distributed.pipe.context import Context
+from fastdist.distributed.store.waiting_line import speaks_for_node
 
 from . import constants, gate, twins
 from .agent import RpcAgent
@@ -35,6 +36,7 @@ from .peers import Peers
 from .rref_context import RRefContext
 from .serving import Server
 from .shutdown_barrier import ShutdownBarrier
+from .shutdown_notice import ShutdownNotice
 
 if TYPE_CHECKING:
     from fastdist.core.device import Device
@@ -109,7 +111,7 @@ class ZmqAgent(RpcAgent):
         progress = self.client.progress
         self.rrefs = RRefContext(self)
         self.client.gave_up = self.rrefs.gave_up
-        self._barrier = ShutdownBarrier(self, self.counts, self.peer, self.members.not_in_shutdown)
+        self._barrier = ShutdownBarrier(self, self.counts, self.peer, self._absent)
         self._is_leaving = False
         self._arenas = ArenaOffers(self, self.members, self._peers, progress, self._context)
         server.lender_of = self._arenas.lender_of
@@ -275,22 +277,47 @@ class ZmqAgent(RpcAgent):
         """Wait until no call is under way anywhere in the group; in a dynamic one, here."""
         self.peers.require_member()
         is_first, self._is_leaving = not self._is_leaving, True
+        submit, progress = self.pool.submit_uncounted, self.client.progress
         try:
-            if self.members.is_static:
-                if is_first:
-                    self.members.tell_shutdown()
-                self._barrier.wait(timeout_s)
-            elif not self.counts.wait_until_idle(timeout_s or constants.SHUTDOWN_TIMEOUT_S):
-                raise ShutdownIncomplete(
-                    f"worker {self.me.name!r} has calls under way after {timeout_s:g} s: "
-                    f"{self.get_metrics()}"
-                )
+            with ShutdownNotice(self.me.name, progress, submit, self._for_whom_it_waits):
+                if not self.members.is_static:
+                    self._wait_until_idle(timeout_s or constants.SHUTDOWN_TIMEOUT_S)
+                else:
+                    if is_first:
+                        self.members.tell_shutdown()
+                    self._barrier.wait(timeout_s)
             # Its calls may have ended because of that.
             self.peers.require_member()
         finally:
             # Once the first join is over others may be gone before they have said goodbye.
             if is_first:
                 self._tell_who_was_lost()
+
+    def _wait_until_idle(self, timeout_s: float) -> None:
+        if not self.counts.wait_until_idle(timeout_s):
+            raise ShutdownIncomplete(
+                f"worker {self.me.name!r} has calls under way after {timeout_s:g} s: "
+                f"{self.get_metrics()}"
+            )
+
+    def _absent(self) -> list[str]:
+        return [info.name for info in self.members.not_in_shutdown()]
+
+    def _for_whom_it_waits(self) -> str:
+        """Return what holds up a shutdown, in words; nothing where another of this node says it."""
+        if self.counts.client_active:
+            asked = [peer.info.name for peer in self.peers.living() if peer.pipe.is_waited_for()]
+            return f"calls of its own have no answer yet, from {_named(asked)}"
+        absent = self.members.not_in_shutdown() if self.members.is_static else []
+        missing = [info.id for info in absent if not self.is_dead(info.id)]
+        if missing and not speaks_for_node(self.me.rank, missing):
+            return ""
+        if missing:
+            names = [info.name for info in absent if info.id in missing]
+            return f"these have not come to theirs yet: {_named(names)}"
+        if self.counts.server_active:
+            return f"{self.counts.server_active} calls of others run here yet"
+        return "calls of others are under way yet"
 
     def _tell_who_was_lost(self) -> None:
         for lost in self.peers.lost():
@@ -367,3 +394,8 @@ class ZmqAgent(RpcAgent):
 
     def _timeout(self, timeout_s: float) -> float:
         return self._rpc_timeout_s if timeout_s == constants.UNSET_RPC_TIMEOUT else timeout_s
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:8])
+    return f"{shown} and {len(names) - 8} more" if len(names) > 8 else shown
