@@ -14,7 +14,7 @@ from fastdist.launch.guard import Guard
 from fastdist.launch.output import Output
 from fastdist.launch.report import Failure, first_of, signal_name, worker_failure
 from fastdist.launch.screen import Screen
-from fastdist.launch.signals import SignalPipe, is_ending, suspend_process
+from fastdist.launch.signals import SignalPipe, is_ending, is_passed_on, suspend_process
 from fastdist.launch.stopped import StoppedWorkers
 from fastdist.launch.worker_process import WorkerProcess
 
@@ -136,6 +136,9 @@ class Job:
         for number in self._signals.take():
             if number is signal.SIGTSTP:
                 self._suspend()
+            if is_passed_on(number):
+                for worker in self._workers:
+                    worker.pass_on(number)
             if not is_ending(number):
                 continue
             self._is_asked_twice = self.failure is not None

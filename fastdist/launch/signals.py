@@ -7,10 +7,12 @@ import signal
 from types import FrameType, TracebackType
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# What schedulers and users send to say something to the program, not to end it: Slurm's --signal.
+_PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 
 
 class SignalPipe:
-    """Receives SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD and SIGWINCH while it is entered.
+    """Receives the signals that end, suspend or address a job, SIGCHLD and SIGWINCH in its block.
 
     Thread  main thread only, as Python demands
     Note    handlers, not a blocked mask: workers would inherit the mask and be deaf to Ctrl-C
@@ -26,10 +28,10 @@ class SignalPipe:
 
     def __enter__(self) -> SignalPipe:
         self._former_fd = signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
-        for number in (*_ENDING, signal.SIGTSTP, signal.SIGCHLD, signal.SIGWINCH):
+        for number in (*_ENDING, *_PASSED_ON, signal.SIGTSTP, signal.SIGCHLD, signal.SIGWINCH):
             ignored = signal.getsignal(number) is signal.SIG_IGN
-            if number in (signal.SIGHUP, signal.SIGTSTP) and ignored:
-                # nohup: the user wants the job to outlive the terminal.
+            if number in (signal.SIGHUP, signal.SIGTSTP, *_PASSED_ON) and ignored:
+                # nohup: the user wants the job to outlive the terminal. Workers inherit it.
                 continue
             self._former[number] = signal.signal(number, _do_nothing)
         return self
@@ -72,3 +74,8 @@ def _do_nothing(number: int, frame: FrameType | None) -> None:
 def is_ending(number: signal.Signals) -> bool:
     """Say whether the signal asks the launcher to end the job."""
     return number in _ENDING
+
+
+def is_passed_on(number: signal.Signals) -> bool:
+    """Say whether the signal is meant for the workers' programs."""
+    return number in _PASSED_ON

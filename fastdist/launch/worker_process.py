@@ -73,6 +73,12 @@ class WorkerProcess:
             # macOS answers so for a group whose members have all ended but are not waited for.
             return
 
+    def pass_on(self, number: signal.Signals) -> None:
+        """Send a signal to the worker alone: what it started may not expect it, and would end."""
+        if self.status is None:
+            # Not waited for yet, so the id is still its own.
+            os.kill(self.pid, number)
+
     def close(self) -> None:
         """Close what is left of the pipes."""
         self.stdout.close()

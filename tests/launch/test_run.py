@@ -250,6 +250,38 @@ def test_an_ending_signal_ends_all_within_two_seconds_and_leaves_nothing(
     assert list(private.glob("fastdist-*")) == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
+def test_what_a_scheduler_says_to_the_job_reaches_the_workers_programs_alone(
+    start_run: Any, number: signal.Signals
+) -> None:
+    run = start_run(
+        f"""
+        import os, signal, subprocess, sys
+        signal.pthread_sigmask(signal.SIG_BLOCK, [{int(number)}])
+        # As a DataLoader's worker it does not expect the signal, and would end by it.
+        wait = "import signal, sys; signal.pthread_sigmask(signal.SIG_UNBLOCK, [{int(number)}]);"
+        child = subprocess.Popen(
+            [sys.executable, "-c", wait + "print(end='.', flush=True); sys.stdin.read()"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )
+        child.stdout.read(1)
+        print("pid of", os.environ["RANK"], "is", os.getpid())
+        print("heard", signal.sigwait([{int(number)}]))
+        child.stdin.close()
+        print("its child ended with", child.wait())
+        """,
+        "-n",
+        "2",
+    )
+    for rank in (0, 1):
+        run.number_after(f"pid of {rank} is")
+    run.process.send_signal(number)
+    assert run.end(5.0) == 0
+    for rank in (0, 1):
+        assert f"[rank {rank}] heard {int(number)}\n" in run.out.decode()
+        assert f"[rank {rank}] its child ended with 0\n" in run.out.decode()
+
+
 def test_a_ctrl_z_suspends_the_workers_until_the_job_goes_on(start_run: Any) -> None:
     run = start_run(
         """
