@@ -78,7 +78,7 @@ class Job:
         # One may have ended before its SIGCHLD had a number to be looked up by.
         self._take_exits()
         self.turn_until(lambda: all(worker.status is not None for worker in self._workers))
-        self._settle()
+        self.settle()
 
     def turn_until(self, is_over: Callable[[], bool], timeout_s: float | None = None) -> None:
         """Serve pipes, signals, exits and deadlines until is_over; it is asked after each turn."""
@@ -174,8 +174,11 @@ class Job:
                 worker_failure(worker, text, self._where, began=began, was_ended=was_ended)
             )
 
-    def _settle(self) -> None:
-        """Find which failure was the first, now that all are known; the first to end may not be."""
+    def settle(self) -> None:
+        """Find which failure was the first, now that all are known; the first to end may not be.
+
+        Those of other nodes may be known later than those of this one: it is asked again then.
+        """
         if self.failure is None or self.failure.was_asked:
             return
         failures = [self.failure, *self.also_failed]

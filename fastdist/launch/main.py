@@ -70,6 +70,7 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
         meeting.tell_end(job.failure)
         was_asked = job.failure is not None and job.failure.was_asked
         job.turn_until(lambda: meeting.is_over, _HURRIED_GOODBYE_S if was_asked else None)
+        job.settle()
         write_report(screen, prog, job.failure, job.also_failed)
         job.finish()
         return 0 if job.failure is None else job.failure.exit_status

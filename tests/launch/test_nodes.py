@@ -99,6 +99,22 @@ def test_a_failure_ends_both_nodes_with_its_status_and_name(start_node: StartNod
     assert b"after that" not in second.err
 
 
+def test_a_worker_that_is_killed_is_named_first_on_the_other_node_as_well(
+    start_node: StartNode,
+) -> None:
+    # All of node 0 end by its loss, sooner than node 1 can say what happened.
+    text = ENDLESS.replace("rank == 0 and", "rank < 2 and")
+    nodes = first, second = [start_node(node, text, transports="uv") for node in (0, 1)]
+    pids = [nodes[rank // 2].number_after(f"pid of {rank} is") for rank in range(3)]
+    os.kill(pids[2], signal.SIGKILL)
+    assert [second.end(_LOST_BOUND_S), first.end(_LOST_BOUND_S)] == [137, 137]
+    lines = first.err.decode().splitlines()
+    headline = next(line for line in lines if line.startswith("python -m fastdist.run: "))
+    assert "node 1 (127.0.0.2) ended: rank 2 was killed by SIGKILL" in headline
+    assert lines[-1].startswith("after that, rank")
+    assert "failed: fastdist.core.errors.WorkerLostError: worker 'worker2' (rank 2)" in lines[-1]
+
+
 def test_who_waits_for_a_worker_that_has_ended_on_another_node_is_told(
     start_node: StartNode,
 ) -> None:
