@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import queue
+import re
 import shutil
 import socket
 import time
@@ -19,6 +20,7 @@ from fastdist.distributed.sockets import JobSecret, refusals
 from fastdist.distributed.store import TCPStore, host_store
 from tests.distributed.certificates import make_certificates
 from tests.distributed.test_strangers import CURVE_HELLO, greeting
+from tests.standstill import Standstill
 
 # A host has heard of a stranger by then.
 HEARD_S = 2.0
@@ -37,8 +39,12 @@ class Host:
         self._lines.put((level, line))
 
     def next_line(self) -> tuple[int, str]:
-        """Return the next line and its level, if it comes in time."""
-        return self._lines.get(timeout=HEARD_S)
+        """Return the next line and its level, which come in time."""
+        began = time.monotonic()
+        with Standstill() as stood:
+            told = self._lines.get(timeout=30)
+        assert time.monotonic() - began - stood.seconds < HEARD_S
+        return told
 
     def is_silent(self) -> bool:
         return self._lines.empty()
@@ -113,14 +119,15 @@ def test_a_host_that_waits_in_vain_says_in_its_error_who_was_refused(host: Host)
         host.store.join("group", 0, b"", 2, 0.1)
     assert told.value.missing == ("1",)
     refused = str(told.value).partition("refused by the store meanwhile: ")[2]
-    assert refused.startswith("3 from 127.0.0.1: it has another job secret")
+    # As many as the stranger has tried: three, or one more before it gave up.
+    assert re.match(r"[34] from 127\.0\.0\.1: it has another job secret", refused)
     assert "; 1 from 127.0.0.1: its security= is another than here" in refused
 
 
 def test_a_member_that_waits_in_vain_hears_it_from_the_host(host: Host) -> None:
     stranger(host.port)
     with TCPStore("127.0.0.1", host.port, secret=host.store.job_secret) as member:
-        told = "2 of 3 ranks did not come.*meanwhile: 3 from 127.0.0.1: it has another job secret"
+        told = r"2 of 3 ranks did not come.*meanwhile: [34] from 127\.0\.0\.1: it has another job s"
         with pytest.raises(StoreTimeoutError, match=told):
             member.join("group", 1, b"", 3, 0.1, who="'w1' (rank 1)")
 
@@ -138,7 +145,7 @@ def knock(port: int, words: bytes, host: str = "127.0.0.1") -> None:
 
 def refused_by(host: Host, count: int) -> list[str]:
     """Return what is told of who was refused, once it is of so many."""
-    deadline = time.monotonic() + HEARD_S
+    deadline = time.monotonic() + 30
     while True:
         _, *lines = host.store.ask_at_the_door()
         found = sum(int(line.split()[0]) for line in lines)
@@ -186,11 +193,11 @@ def test_a_master_that_waits_for_its_members_says_in_its_error_who_was_refused(p
     with ThreadPoolExecutor(1) as pool:
         waits = pool.submit(
             TCPStore,
-            *("127.0.0.1", port, 2, True, 3.0),
+            *("127.0.0.1", port, 2, True, 6.0),
             secret=JobSecret.generate(),
             tell=tell,
         )
         stranger(port)
-        with pytest.raises(StoreTimeoutError, match=r"did not come.*3 from 127\.0\.0\.1: it has "):
+        with pytest.raises(StoreTimeoutError, match=r"did not come.*[34] from 127\.0\.0\.1: it h"):
             waits.result(20)
     assert came
