@@ -23,6 +23,7 @@ from .other_end import Address, ends_closed_here, other_end
 # Whoever floods the port costs no more than this: hosts that are kept apart, and lines told.
 MAX_HOSTS: Final = 64
 MAX_LINES: Final = 16
+MAX_HOMES: Final = 65_536  # of members, as many as there may be ranks
 # How long and how often an address is looked for that was gone before it could be asked.
 _LOOKED_FOR_S: Final = 0.5
 _LOOK_PAUSE_S: Final = 0.1
@@ -88,6 +89,8 @@ class Refusals:
         self._came: dict[int, Address | None] = {}
         # How many of each host have shown a key and not spoken yet: their end is no news.
         self._judged: Counter[str] = Counter()
+        # Where members are: a Knock of theirs (pulse.py) ends before it has said who it is.
+        self._homes: set[str] = set()
         # Why the connection failed whose end is told next.
         self._failure: Reason | None = None
         # When and why those failed whose address is still looked for; and whose is known.
@@ -133,6 +136,8 @@ class Refusals:
         with self._lock:
             if self._came.pop(descriptor, None) is not None:
                 self._judged[host] -= 1
+                if len(self._homes) < MAX_HOMES:
+                    self._homes.add(host)
 
     def look(self) -> float | None:
         """Look for addresses that are not known yet; return when to do so again, None for never."""
@@ -168,6 +173,8 @@ class Refusals:
                 self._judged[host] -= 1
                 return
             failure = OTHER_PROTOCOL
+        if address is None and failure is SAID_NOTHING and self._homes:
+            return  # most likely a knock; whoever else says nothing belongs to no job either
         if address is None:
             self._nameless.append((time.monotonic(), failure))
             return
@@ -185,6 +192,8 @@ class Refusals:
             self._count(found.popleft()[0] if found else _SOMEWHERE, reason)
 
     def _count(self, host: str, reason: Reason) -> None:
+        if reason is SAID_NOTHING and host in self._homes:
+            return
         hosts = {known for known, _ in self._counts}
         if host not in hosts and len(hosts) >= MAX_HOSTS:
             host = _OTHERS

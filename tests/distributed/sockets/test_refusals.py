@@ -86,6 +86,16 @@ def test_the_end_of_a_member_is_no_refusal_whether_it_has_spoken_or_not(door: Do
     assert door.refusals.told() == [f"1 from 10.0.0.7: {refusals.OTHER_PROTOCOL.text}"]
 
 
+def test_the_knock_of_a_member_is_no_refusal(door: Door) -> None:
+    door.come(1, "10.0.0.7")
+    door.refusals.judged("10.0.0.7", may_enter=True)
+    door.refusals.spoke(1, "10.0.0.7")
+    for host in ("10.0.0.7", "10.0.0.8"):
+        door.come(2, host)
+        door.end(2, (HANDSHAKE_FAILED, 104))
+    assert door.refusals.told() == [f"1 from 10.0.0.8: {refusals.SAID_NOTHING.text}"]
+
+
 def test_who_was_refused_by_its_key_is_counted_once(door: Door) -> None:
     door.come(1, "10.0.0.7")
     door.refusals.judged("10.0.0.7", may_enter=False)

@@ -201,3 +201,11 @@ def test_a_master_that_waits_for_its_members_says_in_its_error_who_was_refused(p
         with pytest.raises(StoreTimeoutError, match=r"did not come.*[34] from 127\.0\.0\.1: it h"):
             waits.result(20)
     assert came
+
+
+def test_members_that_wait_for_long_are_not_told_of_as_refused(host: Host) -> None:
+    """They knock at the store's port each second, to see whether its process runs."""
+    with TCPStore("127.0.0.1", host.port, timeout=3.5, secret=host.store.job_secret) as member:
+        with pytest.raises(StoreTimeoutError):
+            member.wait(["what nobody sets"])
+        assert member.ask_at_the_door()[1:] == [] and host.is_silent()
