@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from typing import TYPE_CHECKING
 
-from ...core.errors import GraphError, RpcError, WorkerLostError
+from ...core.errors import GraphError, MessageError, RpcError, WorkerLostError
 from ...core.future import Future
 from ..pipe.metadata import Value
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from ..rpc.handlers import Reply
 from ..rpc.interceptors import Envelope
 from ..rpc.message_types import MessageType
+from ..rpc.words import number, numbers, text
 from .container import AUTO_INCREMENT_BITS, DistAutogradContainer, get_instance
 from .context import DistAutogradContext
 from .dist_graph_task import DistGraphTask
@@ -63,10 +65,9 @@ def handle_abort(envelope: Envelope) -> None:
     The word stops where it has been before, so it does not go round in circles.
     """
     words = envelope.metadata
-    context_id, pass_id, reason = words["context_id"], words["pass_id"], words["reason"]
-    assert isinstance(context_id, int)
-    assert isinstance(pass_id, int)
-    assert isinstance(reason, str)
+    context_id = number(words, "context_id", envelope.peer)
+    pass_id = number(words, "pass_id", envelope.peer)
+    reason = text(words, "reason", envelope.peer)
     context = get_instance().find_context(context_id)
     if context is None or not context.refuse_pass(pass_id):
         return
@@ -111,10 +112,16 @@ def _ask_owners(container: DistAutogradContainer) -> None:
         if owner != container.worker_id and not agent.is_dead(owner):
             held.setdefault(owner, []).append(context.id)
 
-    def release(done: Future[Reply]) -> None:
-        if done.exception() is None:
-            for context_id in done.value().metadata["over"]:  # type: ignore[union-attr]
-                container.release_context_if_present(int(context_id))  # type: ignore[arg-type]
+    def release(owner: int, done: Future[Reply]) -> None:
+        if done.exception() is not None:
+            return
+        try:
+            over = numbers(done.value().metadata, "over", owner)
+        except MessageError as error:
+            _logger.warning("what worker %d says of its contexts is not read: %s", owner, error)
+            return
+        for context_id in over:
+            container.release_context_if_present(context_id)
 
     for owner, context_ids in held.items():
         words: dict[str, Value] = {"context_ids": [], "held": context_ids}
@@ -124,4 +131,4 @@ def _ask_owners(container: DistAutogradContainer) -> None:
         except RpcError as error:  # the owner is lost as well, or RPC ends
             _logger.info("worker %d was not asked about contexts: %s", owner, error)
             continue
-        told.add_done_callback(release)
+        told.add_done_callback(functools.partial(release, owner))

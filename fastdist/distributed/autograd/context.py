@@ -10,7 +10,7 @@ from typing import Any
 
 from ...backends.backend import backend_of
 from ...core.device import Device
-from ...core.errors import ContextError, ContextReleasedError
+from ...core.errors import ContextError, ContextReleasedError, MessageError
 from ...core.future import Future
 from ...engine.graph_task import GraphTask
 from ...graph.accumulate_grad import AccumulateGrad
@@ -105,9 +105,16 @@ class DistAutogradContext:
             self._sends[message_id] = function
 
     def add_recv_function(self, function: RecvRpcBackward, message_id: int) -> None:
-        """File a receive under the same id as its send."""
+        """File a receive under the same id as its send.
+
+        Raises  MessageError for an id that has come before
+        """
         with self._lock:
-            assert message_id not in self._recvs, f"autograd message id {message_id} is used twice"
+            if message_id in self._recvs:
+                raise MessageError(
+                    f"autograd message id {message_id} of worker {function.from_worker_id} came "
+                    f"twice in context {self.id}; each message has one of its own"
+                )
             self._recvs[message_id] = function
 
     def note_lost(self, worker_id: int) -> None:

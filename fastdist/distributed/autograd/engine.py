@@ -147,7 +147,7 @@ class DistEngine:
             parcel.sent.try_complete(error=error)
             return
         if MESSAGES in reply.metadata and context.graph_task() is task:
-            came = unpack(reply.tensors, reply.metadata[MESSAGES])
+            came = unpack(reply.tensors, reply.metadata, parcel.worker_id)
             fresh = parcel.worker_id != get_instance().worker_id
             starts = self._arrive(context, came, outbox.pass_id, fresh=fresh)
             self._work(task, starts, outbox, increment=False)

@@ -13,6 +13,7 @@ from ..rpc.agent import get_current_agent
 from ..rpc.interceptors import Envelope
 from ..rpc.message_types import MessageType
 from ..rpc.wire import device_pair
+from ..rpc.words import numbers
 from .container import (
     current_context_id,
     force_current_context_id,
@@ -100,12 +101,11 @@ class AutogradInterceptor:
         block, asked = envelope.autograd, request.autograd
         if asked is None:
             return
-        reached = envelope.metadata.get(_REACHED)
-        if reached:
-            assert isinstance(reached, tuple)
+        if _REACHED in envelope.metadata:
+            reached = numbers(envelope.metadata, _REACHED, envelope.peer)
             container = get_instance()
             context = container.find_context(asked.context_id)
-            others = {i for i in reached if isinstance(i, int)} - {container.worker_id}
+            others = {*reached} - {container.worker_id}
             if context is None or not context.add_known_workers(others):
                 # Over before this worker knew of them: who brought them there may not tell them.
                 container.send_release_context_rpc(others, asked.context_id)

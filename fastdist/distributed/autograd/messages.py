@@ -10,6 +10,7 @@ from ..rpc.handlers import Reply, register_handler
 from ..rpc.interceptors import Envelope, install
 from ..rpc.message_types import MessageType
 from ..rpc.rref import RRef
+from ..rpc.words import flag, number, numbers
 from .abort import handle_abort
 from .container import get_instance
 from .engine import dist_engine
@@ -23,23 +24,24 @@ from .tangent_store import TangentInterceptor, handle_level_end, tangent_store
 def handle_gradients(envelope: Envelope) -> Reply | Future[None]:
     """Go on with a pass from the sends that these gradients answer."""
     words = envelope.metadata
-    context_id, pass_id = words["context_id"], words["pass_id"]
-    assert isinstance(context_id, int)
-    assert isinstance(pass_id, int)
+    context_id = number(words, "context_id", envelope.peer)
+    pass_id = number(words, "pass_id", envelope.peer)
+    came = unpack(envelope.tensors, words, envelope.peer)
+    retain_graph, is_auto = (flag(words, name, envelope.peer) for name in ("retain_graph", AUTO))
     try:
         context = get_instance().retrieve_context(context_id)
     except ContextError as error:
         raise ContextReleasedError(str(error)) from error
     done, parcel = dist_engine().execute_send_functions_async(
         context,
-        unpack(envelope.tensors, words[MESSAGES]),
-        bool(words["retain_graph"]),
+        came,
+        retain_graph,
         pass_id=pass_id,
         # What a worker sends to itself may share memory with what it still holds.
         fresh=envelope.peer != get_instance().worker_id,
         sender=envelope.peer,
         in_person=IN_PERSON in words,
-        is_auto=bool(words[AUTO]),
+        is_auto=is_auto,
     )
     if parcel is not None:
         done.value()  # it is over: what failed is raised where the gradients came from
@@ -52,16 +54,14 @@ def handle_clean_up(envelope: Envelope) -> Reply | None:
 
     A worker that holds contexts of this one, and lost who brought them, hears which are over.
     """
+    words = {"held": (), **envelope.metadata}
+    context_ids = numbers(words, "context_ids", envelope.peer)
+    held = numbers(words, "held", envelope.peer)
     container = get_instance()
-    context_ids, held = envelope.metadata["context_ids"], envelope.metadata.get("held", ())
-    assert isinstance(context_ids, tuple)
-    assert isinstance(held, tuple)
     for context_id in context_ids:
-        assert isinstance(context_id, int)
         container.release_context_if_present(context_id, envelope.peer)
     over: list[Value] = []
     for context_id in held:
-        assert isinstance(context_id, int)
         context = container.find_context(context_id)
         if context is None or not context.add_known_worker(envelope.peer):
             over.append(context_id)

@@ -12,6 +12,7 @@ from ...tensor.tensor import Tensor
 from ..pipe.metadata import Value
 from ..rpc.agent import get_current_agent
 from ..rpc.message_types import MessageType
+from ..rpc.words import Words, numbers, refuse
 
 if TYPE_CHECKING:
     from ..rpc.lane_call import LaneCall
@@ -171,13 +172,20 @@ class Outbox:
         }
 
 
-def unpack(tensors: Sequence[Tensor], numbers: Value) -> list[Gradients]:
-    """Return the gradients of a message; behind them its tensors may have brought tangents."""
-    assert isinstance(numbers, tuple)
+def unpack(tensors: Sequence[Tensor], words: Words, sender: int) -> list[Gradients]:
+    """Return the gradients of a message; behind them its tensors may have brought tangents.
+
+    Raises  MessageError where the numbers do not fit the tensors
+    """
+    pairs = numbers(words, MESSAGES, sender)
+    counts = pairs[1::2]
+    is_fit = len(pairs) % 2 == 0 and all(count >= UNUSED for count in counts)
+    if not is_fit or sum(count for count in counts if count > 0) > len(tensors):
+        refuse(
+            words, MESSAGES, sender, f"message ids, each with how many of {len(tensors)} tensors"
+        )
     found, at = [], 0
-    for message_id, count in zip(numbers[::2], numbers[1::2], strict=True):
-        assert isinstance(message_id, int)
-        assert isinstance(count, int)
+    for message_id, count in zip(pairs[::2], counts, strict=True):
         if count == UNUSED:
             found.append(Gradients(message_id, None))
             continue

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.errors import GraphError
+from ...core.errors import GraphError, MessageError
 from ...engine.backward import backward as local_backward
 from ...tensor.tensor import Tensor
 from ..rpc.agent import get_current_agent
 from ..rpc.interceptors import Envelope
 from ..rpc.message_types import MessageType
 from ..rpc.rref import RRef
+from ..rpc.words import flag, number
 from .container import INVALID_CONTEXT_ID
 from .engine import dist_engine
 
@@ -28,7 +29,7 @@ def rref_backward(
         _run(self, dist_autograd_ctx_id, retain_graph)
         return
     agent: Any = get_current_agent()
-    words = {"context_id": dist_autograd_ctx_id, "retain_graph": retain_graph}
+    words = {"context_id": dist_autograd_ctx_id, "retain_graph": bool(retain_graph)}
     agent.request(
         self.owner().id, MessageType.RREF_BACKWARD_REQ, (self,), words, 0.0, rref_backward
     ).wait()
@@ -37,11 +38,16 @@ def rref_backward(
 def handle_rref_backward(envelope: Envelope) -> None:
     """Run the pass for a worker that refers to its root."""
     words = envelope.metadata
-    context_id = words["context_id"]
-    assert isinstance(context_id, int)
-    assert envelope.read_value is not None
-    (rref,) = envelope.read_value()
-    _run(rref, context_id, bool(words["retain_graph"]))
+    context_id = number(words, "context_id", envelope.peer)
+    retain_graph = flag(words, "retain_graph", envelope.peer)
+    assert envelope.read_value is not None, "a request comes with a way to read its value"
+    value = envelope.read_value()
+    if type(value) is not tuple or len(value) != 1 or not isinstance(value[0], RRef):
+        raise MessageError(
+            f"worker {envelope.peer} asks for a backward pass of a {type(value).__name__}, "
+            "expected one RRef"
+        )
+    _run(value[0], context_id, retain_graph)
 
 
 def _run(rref: RRef[Any], context_id: int, retain_graph: bool) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...backends.backend import backend_of
 from ...core.device import CPU
+from ...core.errors import MessageError
 from ...engine.engine import current_graph_task
 from ...graph.node import Node, next_sequence_number
 from ...tensor.layout import Layout
@@ -44,8 +45,15 @@ class SendRpcBackward(Node):
         fresh: bool = False,
         pass_id: int = DistGraphTask.pass_id,
     ) -> None:
-        """Take the gradients of one message; if they are fresh, nobody else holds their memory."""
-        assert len(grads) == len(self.edges), "a gradient message must answer every tensor sent"
+        """Take the gradients of one message; if they are fresh, nobody else holds their memory.
+
+        Raises  MessageError if there is not one for every tensor that was sent
+        """
+        if len(grads) != len(self.edges):
+            raise MessageError(
+                f"{len(grads)} gradients came from worker {self.to_worker_id} for "
+                f"{len(self.edges)} tensors that were sent there; each needs one"
+            )
         # First: they may be handed on from here.
         self._is_fresh = fresh
         self._came[pass_id] = grads

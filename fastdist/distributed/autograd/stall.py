@@ -14,6 +14,7 @@ from ..rpc.agent import RpcAgent, get_current_agent, is_current_agent_set
 from ..rpc.handlers import Reply
 from ..rpc.interceptors import Envelope
 from ..rpc.message_types import MessageType
+from ..rpc.words import Words, flag, number, numbers, refuse
 from .container import get_instance
 from .context import DistAutogradContext
 from .outbox import AUTO, MESSAGES, UNUSED
@@ -113,15 +114,13 @@ _NOTHING: dict[str, Value] = {"running": 0, "sent": 0, "received": 0, "begun": T
 
 def handle_progress(envelope: Envelope) -> Reply:
     """Tell the root of a stalled pass how it stands here."""
-    context_id = envelope.metadata["context_id"]
-    pass_id = envelope.metadata["pass_id"]
-    assert isinstance(context_id, int)
-    assert isinstance(pass_id, int)
+    words = envelope.metadata
+    pass_id = number(words, "pass_id", envelope.peer)
+    context_id = number(words, "context_id", envelope.peer)
+    sends = numbers(words, _SENDS, envelope.peer) if _SENDS in words else None
     context = get_instance().find_context(context_id)
-    sends = envelope.metadata.get(_SENDS)
     if sends is not None:
-        assert isinstance(sends, tuple)
-        lost = [*sends] if context is None else context.lacks(pass_id, sends)
+        lost: list[Value] = [*sends] if context is None else context.lacks(pass_id, sends)
         return Reply([], {_SENDS: lost})
     if context is None:
         return Reply([], {**_NOTHING, "waiting": [], "waits_for": [], "workers": []})
@@ -176,14 +175,18 @@ def _sends_without_receive(
     lost: dict[int, list[int]] = {}
     try:
         asked = [
-            (of, agent.send(one, kind, (), {**words, _SENDS: [*of]}, timeout_s=_ANSWER_WITHIN_S))
+            (
+                one,
+                of,
+                agent.send(one, kind, (), {**words, _SENDS: [*of]}, timeout_s=_ANSWER_WITHIN_S),
+            )
             for one, of in senders.items()
             if one in found
         ]
-        for of, answered in asked:
-            sends: Any = answered.wait().metadata[_SENDS]
-            for message_id in sends:
-                lost.setdefault(of[message_id], []).append(message_id)
+        for one, of, answered in asked:
+            for message_id in numbers(answered.wait().metadata, _SENDS, one):
+                if message_id in of:
+                    lost.setdefault(of[message_id], []).append(message_id)
     except RpcError:
         return None
     return lost
@@ -209,17 +212,33 @@ def _ask_round(agent: RpcAgent, context: DistAutogradContext) -> dict[int, dict[
                 )
                 for worker_id in to_ask
             ]
-            told = [dict(answer.wait().metadata) for answer in answers]
+            told = [
+                _progress_of(worker_id, answer.wait().metadata)
+                for worker_id, answer in zip(to_ask, answers, strict=True)
+            ]
         except RpcError:
             return None
-        reached: set[Any] = set()
+        reached: set[int] = set()
         for worker_id, answer in zip(to_ask, told, strict=True):
-            workers = answer.pop("workers")
-            assert isinstance(workers, tuple)
-            reached.update(workers)
+            reached.update(answer.pop("workers"))
             found[worker_id] = answer
         to_ask = _living(agent, reached - found.keys())
     return found
+
+
+def _progress_of(worker_id: int, words: Words) -> dict[str, Any]:
+    """Return what a worker says of a pass, and which workers it knows.
+
+    Raises  MessageError for anything else
+    """
+    progress: dict[str, Any] = {
+        **{name: number(words, name, worker_id) for name in ("running", "sent", "received")},
+        "begun": flag(words, "begun", worker_id),
+        **{name: numbers(words, name, worker_id) for name in ("waiting", "waits_for", "workers")},
+    }
+    if len(progress["waiting"]) != len(progress["waits_for"]):
+        refuse(words, "waits_for", worker_id, "as many numbers as in 'waiting'")
+    return progress
 
 
 def _living(agent: RpcAgent, worker_ids: set[int]) -> set[int]:

@@ -21,6 +21,7 @@ from ..pipe.message import TangentEntry
 from ..rpc.agent import first_number, get_current_agent, is_current_agent_set
 from ..rpc.interceptors import Envelope
 from ..rpc.message_types import MessageType
+from ..rpc.words import number, numbers
 from .cleaner import NUM_CLEANUP_CONTEXT_RETRIES
 from .container import AUTO_INCREMENT_BITS, TOMBSTONE_S, get_instance
 
@@ -60,8 +61,8 @@ class TangentStore:
 
     def next_id(self) -> int:
         """Return a global id that no other level has."""
-        number = first_number() + next(self._counter)
-        return get_instance().worker_id << AUTO_INCREMENT_BITS | number
+        own = first_number() + next(self._counter)
+        return get_instance().worker_id << AUTO_INCREMENT_BITS | own
 
     def chain_of(self, level: ForwardADLevel) -> tuple[int, ...]:
         """Return the global ids of the levels around level, outermost first, and its own."""
@@ -172,10 +173,9 @@ class TangentInterceptor:
     def request_in(self, envelope: Envelope) -> AbstractContextManager[None] | None:
         """Give tensors their tangents; the caller's level is current while its function runs."""
         _unpack(envelope)
-        current = envelope.metadata.get(_CURRENT)
-        if current is None:
+        if _CURRENT not in envelope.metadata:
             return None
-        assert isinstance(current, int)
+        current = number(envelope.metadata, _CURRENT, envelope.peer)
         return adopt(ForwardADLevel.try_get_by_global_id(current))
 
     def response_out(self, envelope: Envelope, request: Envelope) -> None:
@@ -191,18 +191,18 @@ class TangentInterceptor:
 def _pack(envelope: Envelope, current: ForwardADLevel | None) -> None:
     levels: set[ForwardADLevel] = set() if current is None else {current}
     tensors = envelope.tensors
-    number = 0
+    at = 0
     # The list grows meanwhile: a tangent may have tangents of outer levels.
-    while number < len(tensors):
-        tensor = tensors[number]
+    while at < len(tensors):
+        tensor = tensors[at]
         for level in levels_of((tensor,)):
             tangent = tangent_of(tensor, level)
             if tangent is not None:
                 levels.add(level)
                 global_id = level.get_or_assign_global_id(_store.next_id)
-                envelope.tangents.append(TangentEntry(number, global_id, len(tensors)))
+                envelope.tangents.append(TangentEntry(at, global_id, len(tensors)))
                 tensors.append(tangent)
-        number += 1
+        at += 1
     if not levels:
         return
     chain: dict[int, None] = {}
@@ -214,19 +214,17 @@ def _pack(envelope: Envelope, current: ForwardADLevel | None) -> None:
 
 
 def _unpack(envelope: Envelope) -> None:
-    chain = envelope.metadata.get(_LEVELS)
-    if chain is None:
+    if _LEVELS not in envelope.metadata:
         return
-    assert isinstance(chain, tuple)
-    _store.register(tuple([i for i in chain if isinstance(i, int)]))
+    _store.register(numbers(envelope.metadata, _LEVELS, envelope.peer))
     tensors: list[Tensor] = envelope.tensors
     # Last first: a tangent has all its own tangents before it is given to its tensor.
-    for number, global_id, tangent in reversed(envelope.tangents):
+    for at, global_id, tangent in reversed(envelope.tangents):
         level = ForwardADLevel.try_get_by_global_id(global_id)
         if level is None:
             continue
         try:
-            set_tangent(tensors[number], tensors[tangent], level)
+            set_tangent(tensors[at], tensors[tangent], level)
         except GraphError:
             # Over since it was found, it has no tangents, as if it had been over before.
             if ForwardADLevel.try_get_by_global_id(global_id) is level:
@@ -262,8 +260,7 @@ def _ask_to_end(worker_id: int, global_id: int) -> None:
 
 def handle_level_end(envelope: Envelope) -> None:
     """End the mirror of a level that its owner has left."""
-    global_id = envelope.metadata["level"]
-    assert isinstance(global_id, int)
+    global_id = number(envelope.metadata, "level", envelope.peer)
     if not _is_known_to_be_over(global_id):
         _store.end(global_id)
 

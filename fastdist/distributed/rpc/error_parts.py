@@ -37,8 +37,10 @@ def says_how_it_pickles(kind: type[BaseException]) -> bool:
 def reduce_error(error: BaseException) -> tuple[Any, ...]:
     """Return how an exception is rebuilt, and by which function its state is set afterwards."""
     kind = type(error)
-    args = BaseException.__reduce__(error)[1] if not isinstance(error, OSError) else _os_args(error)
-    if isinstance(error, BaseExceptionGroup):
+    args: Any = error.args
+    if isinstance(error, OSError):
+        args = OSError.__reduce__(error)[1]  # which gives the names of files their places again
+    elif isinstance(error, BaseExceptionGroup):
         args = (error.message, tuple(error.exceptions))
     named: dict[str, Any] = {}
     for base, names in _NAMED_PARTS:
@@ -99,12 +101,6 @@ def copy_error(error: BaseException) -> BaseException:
     copied: BaseException = rebuild(*parts)
     set_state(copied, state)
     return copied
-
-
-def _os_args(error: OSError) -> tuple[Any, ...]:
-    args = OSError.__reduce__(error)[1]
-    assert isinstance(args, tuple)
-    return args
 
 
 def _mro(kind: type) -> tuple[type, ...]:

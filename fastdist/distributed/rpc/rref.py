@@ -15,7 +15,7 @@ from .agent import get_current_agent
 from .error_parts import copy_error
 from .membership import WorkerInfo
 from .outgoing import deadline_of
-from .rref_proxy import RRefProxy
+from .rref_proxy import Reference, RRefProxy
 
 T = TypeVar("T")
 
@@ -98,7 +98,7 @@ class Context(Protocol):
         """Look whether the record can go; called by the garbage collector, in any thread."""
 
 
-class RRef(Generic[T]):
+class RRef(Reference, Generic[T]):
     """A reference to a value on its owner; others hold it too, and it lives as long as any does.
 
     `RRef(value)` makes this worker the owner of value; `rpc.remote` makes another one.

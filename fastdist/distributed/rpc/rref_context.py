@@ -37,6 +37,7 @@ from .rref_forks import Forks
 from .rref_notices import RETRIES, Notices, ids_of, lists_of
 from .rref_owned import OwnedValues, remember
 from .rref_proxy import type_on_owner
+from .words import number, refuse
 
 _logger = logging.getLogger(__name__)
 
@@ -266,14 +267,17 @@ class RRefContext:
         return answer
 
     def _fetch_came(self, request: Envelope) -> Any:
-        owned = self.owned.get_or_create(int(request.metadata["rref"]))  # type: ignore[arg-type]
+        owned = self.owned.get_or_create(number(request.metadata, "rref", request.peer))
         self.owned.fail_if_unborn(owned)
         if owned.future.done():
             return ValueReply(owned.value())
         return owned.future.then(lambda done: ValueReply(owned.value()))
 
     def _delete_came(self, request: Envelope) -> None:
-        self.owned.end_uses(list(zip(*lists_of(request, "rref", "fork"), strict=True)))
+        rref_ids, fork_ids = lists_of(request, "rref", "fork")
+        if len(rref_ids) != len(fork_ids):
+            refuse(request.metadata, "fork", request.peer, "as many ids as in 'rref'")
+        self.owned.end_uses(list(zip(rref_ids, fork_ids, strict=True)))
 
     def _fork_came(self, request: Envelope) -> None:
         rref_id, fork_id = ids_of(request)

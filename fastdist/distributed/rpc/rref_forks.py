@@ -22,12 +22,14 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fastdist.core.errors import MessageError
 from fastdist.core.future import Future
 
 from .handlers import Reply
 from .message_types import MessageType
 from .rref_notices import RETRIES, Notices, lists_of
 from .rref_owned import OwnedValues, remember
+from .words import numbers
 
 if TYPE_CHECKING:
     from fastdist.distributed.pipe.metadata import Value
@@ -105,7 +107,7 @@ class Forks:
         """Take note that this worker waits no more for a call whose answer has not come."""
         self._notices.start()
         is_remote = call.envelope.effective_type == MessageType.PYTHON_REMOTE_CALL
-        made = call.envelope.metadata["rref"] if is_remote else None
+        made = call.envelope.metadata.get("rref") if is_remote else None
         self._notices.put(self._tell_given_up, call.goes_to, (call.message_id, made))
 
     def given_up(self, request: Envelope) -> Reply:
@@ -143,13 +145,17 @@ class Forks:
         metadata: dict[str, Value] = {"call": (*call_ids,), "fork": (*fork_ids,), "made": (*made,)}
         kind = MessageType.RREF_GIVE_UP_REQ
         told = self._agent.send(callee, kind, (), metadata, retries=RETRIES)
-        told.when_done(functools.partial(self._look_at_held, fork_ids))
+        told.when_done(functools.partial(self._look_at_held, callee, fork_ids))
 
-    def _look_at_held(self, fork_ids: Sequence[int], done: Future[Reply]) -> None:
+    def _look_at_held(self, callee: int, fork_ids: Sequence[int], done: Future[Reply]) -> None:
         if done.exception() is not None:
             _logger.info("what came of calls that were given up is not known: %s", done.exception())
             return
-        held: Any = done.value().metadata["held"]
+        try:
+            held = numbers(done.value().metadata, "held", callee)
+        except MessageError as error:
+            _logger.warning("worker %d is taken for one that holds nothing: %s", callee, error)
+            held = ()
         for fork_id in set(fork_ids).difference(held):
             self._notices.put(self._take_back, None, fork_id)
 

@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
-from fastdist.core.errors import MessageError, RpcError
+from fastdist.core.errors import RpcError
 
 from .interceptors import Envelope
+from .words import number, numbers
 
 _logger = logging.getLogger(__name__)
 
@@ -109,8 +110,12 @@ class Notices:
 
 
 def ids_of(request: Envelope) -> tuple[int, int]:
-    """Return the ids of the reference, and of the fork of it, that a request is about."""
-    return int(request.metadata["rref"]), int(request.metadata["fork"])  # type: ignore[arg-type]
+    """Return the ids of the reference, and of the fork of it, that a request is about.
+
+    Raises  MessageError if one is missing
+    """
+    words, sender = request.metadata, request.peer
+    return number(words, "rref", sender), number(words, "fork", sender)
 
 
 def lists_of(request: Envelope, *names: str) -> list[tuple[int, ...]]:
@@ -118,7 +123,4 @@ def lists_of(request: Envelope, *names: str) -> list[tuple[int, ...]]:
 
     Raises  MessageError if one is no list
     """
-    found = [request.metadata[name] for name in names]
-    if not all(isinstance(ids, tuple) for ids in found):
-        raise MessageError(f"lists of ids expected, got {found!r}")
-    return found  # type: ignore[return-value]
+    return [numbers(request.metadata, name, request.peer) for name in names]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
+
+from fastdist.core.errors import MessageError
 
 from .agent import get_current_agent
 from .body import register_reducer
@@ -15,7 +18,13 @@ def reduce_rref(rref: RRef[Any]) -> tuple[Any, ...]:
 
 
 def rebuild_rref(owner_id: int, rref_id: int, fork_id: int, parent: int) -> RRef[Any]:
-    """Return this worker's own reference of one that has travelled here."""
+    """Return this worker's own reference of one that has travelled here.
+
+    Raises  MessageError for anything but four numbers
+    """
+    numbers = (owner_id, rref_id, fork_id, parent)
+    if not all(type(number) is int for number in numbers):
+        raise MessageError(f"a reference of {reprlib.repr(numbers)}; expected four numbers")
     rref: RRef[Any] = get_current_agent().rrefs.arrive(owner_id, rref_id, fork_id, parent)
     return rref
 

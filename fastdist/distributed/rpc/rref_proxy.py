@@ -37,8 +37,11 @@ def _call(
 
 @gate.export
 def invoke_on_owner(rref: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a method of the value; if it is an async one, its Future is the answer."""
-    method = getattr(rref.local_value(), name)
+    """Call a method of the value; if it is an async one, its Future is the answer.
+
+    Raises  TypeError for something else than an RRef, which may have a `local_value` of its own
+    """
+    method = getattr(_value_of(rref), name)
     gate.require_callable_by_others(method)
     result = method(*args, **kwargs)
     return Later(result) if hasattr(method, "_wrapped_async_rpc_function") else result
@@ -47,4 +50,20 @@ def invoke_on_owner(rref: Any, name: str, args: tuple[Any, ...], kwargs: dict[st
 @gate.export
 def type_on_owner(rref: Any) -> type:
     """Return the class of the value."""
-    return type(rref.local_value())
+    return type(_value_of(rref))
+
+
+class Reference:
+    """What every RRef is: known here, below the class itself, so that it can be asked for."""
+
+    __slots__ = ()
+
+    def local_value(self) -> Any:
+        """Return the value, which lives on this worker."""
+        raise NotImplementedError
+
+
+def _value_of(rref: object) -> Any:
+    if not isinstance(rref, Reference):
+        raise TypeError(f"expected an RRef of this worker, got {type(rref).__name__}")
+    return rref.local_value()

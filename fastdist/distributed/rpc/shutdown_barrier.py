@@ -31,6 +31,7 @@ from .interceptors import Envelope
 from .membership import WorkerInfo
 from .message_types import MessageType
 from .metrics import CallCounts
+from .words import flag, number, text
 
 if TYPE_CHECKING:
     from fastdist.distributed.pipe.metadata import Value
@@ -169,7 +170,14 @@ class ShutdownBarrier:
             except RpcNotRunningError:
                 # The leader has heard the end from an earlier one, which left before we heard it.
                 return _Verdict(0, 0, "", somebody_gives_up=False, is_over=True)
-            return _Verdict(**reply.metadata)  # type: ignore[arg-type]
+            words = reply.metadata
+            return _Verdict(
+                number(words, "under_way", leader.id),
+                number(words, "begun", leader.id),
+                text(words, "busy", leader.id),
+                flag(words, "somebody_gives_up", leader.id),
+                flag(words, "is_over", leader.id),
+            )
 
     def _leader(self) -> WorkerInfo:
         agent = self._agent
@@ -188,14 +196,15 @@ class ShutdownBarrier:
             reply = self._agent.send(
                 leader.id, MessageType.SHUTDOWN_BARRIER_REQ, (), metadata, _ASK_WHO_S
             ).wait()
-            missing = str(reply.metadata["missing"])
+            missing = text(reply.metadata, "missing", leader.id)
+            busy = text(reply.metadata, "busy", leader.id)
         except RpcError:
             others = [name for name in self._absent() if name != leader.name]
             missing = ", ".join(
                 [f"{leader.name} (which leads the barrier, and does not answer)", *others]
             )
         if not missing:
-            return _too_busy(str(reply.metadata["busy"]), timeout_s)
+            return _too_busy(busy, timeout_s)
         if before is not None:
             return ShutdownIncomplete(
                 f"all workers have reached the shutdown barrier, but not all answered there until "
@@ -207,7 +216,7 @@ class ShutdownBarrier:
         )
 
     def _report_came(self, request: Envelope) -> Reply | Future[Reply]:
-        round_number = int(request.metadata["round"])  # type: ignore[arg-type]
+        round_number = number(request.metadata, "round", request.peer)
         if request.metadata.get("only_asks"):
             return self._tell_who_is_missing(round_number)
         # The leader must see members die that it never spoke with.
@@ -215,9 +224,14 @@ class ShutdownBarrier:
             if not self._agent.is_dead(info.id):
                 self._watch_over(info.id)
         answer: Future[Reply] = Future()
-        numbers = (request.metadata[what] for what in ("under_way", "begun", "gives_up"))
+        report = _Report(
+            round_number,
+            number(request.metadata, "under_way", request.peer),
+            number(request.metadata, "begun", request.peer),
+            flag(request.metadata, "gives_up", request.peer),
+        )
         with self._lock:
-            self._reported[request.peer] = _Report(round_number, *numbers)  # type: ignore[arg-type]
+            self._reported[request.peer] = report
             self._waiting.append((round_number, answer))
         self._answer_full_rounds()
         return answer
@@ -231,7 +245,7 @@ class ShutdownBarrier:
                 return
             reports = self._living_reports()
             reached = min((report.round_number for report in reports.values()), default=0)
-            answers = [answer for number, answer in self._waiting if number <= reached]
+            answers = [answer for of, answer in self._waiting if of <= reached]
             self._waiting = [pair for pair in self._waiting if pair[0] > reached]
         verdict = _Verdict(
             under_way=sum(report.under_way for report in reports.values()),
