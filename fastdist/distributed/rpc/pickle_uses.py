@@ -131,8 +131,8 @@ def error_use(kind: type[BaseException]) -> Use:
 def free_use(found: object) -> Use:
     """Return the use of what was exported or allowed."""
     if isinstance(found, type):
-        gives = MADE | ITEMS | KEYS | _state_of(found)
-        return Use(b"R\x81\x92", None, gives, is_bounded=False)
+        takes = 0 if issubclass(found, _BELIEVERS) else ITEMS | KEYS | _state_of(found)
+        return Use(b"R\x81\x92", None, MADE | takes, is_bounded=False)
     return Use(b"R", None, MADE, is_bounded=False) if callable(found) else NAME_ONLY
 
 
@@ -150,8 +150,6 @@ _OF_ERRORS: Final[dict[Any, Use]] = {
 
 def _state_of(kind: type) -> int:
     """Return STATE if an instance of kind may be given one."""
-    if issubclass(kind, _BELIEVERS):
-        return 0
     setters = [vars(base)["__setstate__"] for base in kind.__mro__ if "__setstate__" in vars(base)]
     is_read_by_python = all(
         isinstance(setter, FunctionType) or setter is BaseException.__setstate__

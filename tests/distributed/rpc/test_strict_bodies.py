@@ -132,8 +132,6 @@ REBUILT = [
 def test_what_a_function_returned_takes_nothing_more(
     strict: None, made: bytes, change: bytes
 ) -> None:
-    if b"Records" in made and change != b"}b":
-        made = REBUILT[0]  # an exported class may take items
     with pytest.raises(MessageError, match="that is finished"):
         read(made, change)
 

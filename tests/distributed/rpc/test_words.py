@@ -16,6 +16,7 @@ from fastdist.core.errors import MessageError
 from fastdist.distributed.rpc.interceptors import Envelope
 from fastdist.distributed.rpc.rref_notices import ids_of, lists_of
 from fastdist.distributed.rpc.rref_pickle import rebuild_rref
+from fastdist.distributed.rpc.rref_proxy import invoke_on_owner, type_on_owner
 from fastdist.distributed.rpc.words import flag, number, numbers, text
 
 _SOURCES = Path(fastdist.distributed.__file__).parent
@@ -85,3 +86,15 @@ def test_words_are_refused_without_asserts_as_well() -> None:
         [sys.executable, "-O", "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert "'context_id' of worker 3 is 'x', expected a number" in ran.stdout
+
+
+class Pretender(Exception):
+    def local_value(self) -> object:
+        return self
+
+
+def test_methods_are_called_on_the_value_of_a_reference_alone() -> None:
+    with pytest.raises(TypeError, match="expected an RRef of this worker, got Pretender"):
+        invoke_on_owner(Pretender(), "with_traceback", (None,), {})
+    with pytest.raises(TypeError, match="got int"):
+        type_on_owner(5)
