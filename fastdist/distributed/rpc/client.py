@@ -81,6 +81,7 @@ class Client:
         # Calls that have a deadline, by id: where an expired id leads to. One entry at a time is
         # put in or taken out.
         self._expiring: dict[int, Call] = {}
+        self._answer_rubbish: set[int] = set()  # the workers that do; on the progress thread
         # Requests that wait to be sent once more. Entries come and go one at a time.
         self.resends: set[Resend] = set()
         # Told of each call that may bring references, and is given up before its answer has come.
@@ -170,7 +171,7 @@ class Client:
     def answer_came(self, peer: Peer, frames: list[Buffer]) -> None:
         """Complete the call that an answer on lane 0 is for; on the progress thread."""
         peer.has_read(frames)
-        answer = _decoded(frames, peer)
+        answer = self._decoded(frames, peer)
         if answer is None:
             return
         if answer.message_id == NO_CALL:
@@ -204,7 +205,17 @@ class Client:
 
     def late_answer_came(self, peer: Peer, frames: list[Buffer]) -> None:
         """Take note of an answer on a lane that nobody waits on; on the progress thread."""
-        _decoded(frames, peer)  # memory that was lent for it goes back
+        self._decoded(frames, peer)  # memory that was lent for it goes back
+
+    def _decoded(self, frames: list[Buffer], peer: Peer) -> Message | None:
+        try:
+            return decode_answer(frames, peer)
+        except MessageError as error:
+            # Told once of each worker: one that answers so may do it as fast as it can.
+            if peer.info.id not in self._answer_rubbish:
+                self._answer_rubbish.add(peer.info.id)
+                _logger.warning("%s; it was dropped, as others of its will be", error)
+            return None
 
     def _look_at_findings(self, peer: Peer, answer: Message) -> None:
         serial, never_came, gone = read_findings(answer)
@@ -353,14 +364,6 @@ class Client:
 
 def _cancel(call: Call) -> list[Buffer]:
     return Message(MessageType.CANCEL, call.message_id).encode()
-
-
-def _decoded(frames: list[Buffer], peer: Peer) -> Message | None:
-    try:
-        return decode_answer(frames, peer)
-    except MessageError as error:
-        _logger.warning("%s; it was dropped", error)
-        return None
 
 
 def _complete(call: Call, answer: Message, size: int) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from fastdist.core.errors import RpcError, RpcTimeoutError
 from fastdist.core.future import Future
+from fastdist.distributed.pipe.limits import DEFAULT
 from fastdist.distributed.pipe.message import decode
 from fastdist.distributed.pipe.pipe import Pipe
 from fastdist.distributed.rpc.client import Client
@@ -105,6 +106,19 @@ def test_a_truth_is_no_timeout_though_one_second_was() -> None:
     assert whole_ms(1.0) == 1000
     with pytest.raises(TypeError, match="timeout"):
         whole_ms(True)
+
+
+def test_a_worker_that_answers_with_rubbish_is_told_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = object.__new__(Client)
+    client._answer_rubbish = set()
+    for rank in (1, 2):
+        peer: Any = SimpleNamespace(info=SimpleNamespace(name=f"w{rank}", id=rank), takes=DEFAULT)
+        for _ in range(100):
+            client.late_answer_came(peer, [b"rubbish"])
+    told = [record.getMessage() for record in caplog.records]
+    assert [text[:11] for text in told] == ["worker 'w1'", "worker 'w2'"]
 
 
 def test_a_request_that_goes_again_is_whole_though_its_sender_lets_go_of_it(pipe: Pipe) -> None:
