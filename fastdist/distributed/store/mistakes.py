@@ -27,12 +27,12 @@ class Mistakes:
         place: tuple[type[Exception], CodeType, int] = (type(error), frame.f_code, line)
         shown = repr(error)[:_MOST_LETTERS]
         if self._is_new(place):
+            # In letters that any log can hold: what was asked may be in them.
+            told = "".join(traceback.format_exception(error)).encode(errors="backslashreplace")
             _logger.error(
                 "%s failed at the store by a mistake of fastdist: %s; who asked was told, the "
-                "store goes on, and more of this kind are not logged",
-                what,
-                shown,
-                exc_info=error,
+                "store goes on, and more of this kind are not logged\n%s",
+                *(what, shown, told.decode()),
             )
         return (
             f"{what} failed at the store by a mistake of fastdist: {shown}; the store goes on, and "
