@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from fastdist.core.errors import MessageError, RpcError, WorkerLostError
+from fastdist.core.errors import GivenUpError, MessageError, RpcError, WorkerLostError
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import ThreadPool, hand_on_lead
 from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
@@ -345,6 +345,10 @@ class Client:
             raise call.timeout_error() from None
         except LaneClosed:
             raise self._lost_error(own, call) from None
+        except GivenUpError as error:
+            if broken:
+                peer.refuse_and_wait(error)
+            raise
         finally:
             if size > _UNCHARGED_BYTES:
                 peer.credit.give_back(size)

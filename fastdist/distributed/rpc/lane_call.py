@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from fastdist.core.errors import RpcError
+from fastdist.core.errors import GivenUpError, RpcError
 from fastdist.core.thread_pool import hand_on_lead
 from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
 from fastdist.distributed.pipe.message import NO_CALL, Message
@@ -92,6 +92,10 @@ class LaneCall:
             reply: Reply = open_answer(answer, self._call)
             failed = False
             return reply
+        except GivenUpError as error:
+            if answer is not None and answer.message_id == NO_CALL:
+                self._call.peer.refuse_and_wait(error)
+            raise
         finally:
             broken = answer is None or answer.message_id == NO_CALL
             self._end(broken=broken, failed=failed)

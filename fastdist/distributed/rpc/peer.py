@@ -53,6 +53,7 @@ _LEAST_S = 0.001
 # may be read a moment after the end of another.
 _SETTLE_S = 0.25
 _LOOK_WHETHER_READ_S = 0.005
+_NOTED_WITHIN_S = 1.0  # the progress thread is not waited for longer
 _MOST_AT_ONCE = 256
 
 _EVENT_OF = {
@@ -176,6 +177,18 @@ class Peer:
     def refuse(self, error: Exception) -> None:
         """Take note that the peer will not speak with us."""
         self._progress.post(self._refused, error)
+
+    def refuse_and_wait(self, error: GivenUpError) -> None:
+        """Take note of what the lane of a call has heard before lane 0 did.
+
+        Note    when it returns this worker is fenced, if it is out: who gets the error must find
+                that all else fails as well, its shutdown first of all
+        """
+        noted = threading.Event()
+        self.refuse(error)
+        self._progress.post(noted.set)
+        if not self._progress.is_current_thread():
+            noted.wait(_NOTED_WITHIN_S)
 
     def fence(self, error: GivenUpError) -> None:
         """Let nothing pass any more: this worker is out; on the progress thread."""

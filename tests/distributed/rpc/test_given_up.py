@@ -16,6 +16,7 @@ import fastdist
 from fastdist.core.errors import GivenUpError, RpcTimeoutError, WorkerLostError
 from fastdist.core.future import Future
 from fastdist.distributed import autograd, rpc
+from fastdist.distributed.rpc.peer import Peer
 from tests.distributed.workers import Group, Worker, WorkerFailed, open_gate, wait_at
 from tests.standstill import Standstill
 
@@ -227,6 +228,32 @@ def test_who_only_serves_ends_with_an_error(start: Callable[[int], Group], froze
         group[frozen].result()
     assert time.monotonic() - woke < HEARS_WITHIN_S
     group[other].run(leave_at_once)
+
+
+def hear_on_lanes_of_calls_alone() -> None:
+    """Let lane 0 stay deaf to refusals: the lane of a blocked call may be read before it."""
+    refuse = Peer.refuse
+
+    def refuse_elsewhere(peer: Peer, error: Exception) -> None:
+        if not peer._progress.is_current_thread():
+            refuse(peer, error)
+
+    Peer.refuse = refuse_elsewhere  # type: ignore[method-assign]
+
+
+def test_who_hears_it_by_the_lane_of_a_call_is_out_when_the_call_ends(
+    start: Callable[[int], Group],
+) -> None:
+    group = start(2)
+    group.run_all(init, "uv")
+    group[1].run(hear_on_lanes_of_calls_alone)
+    group[1].run(begin_to_wait_alone)
+    freeze(group)
+    assert [kind for _, kind, _ in group[1].run(hear)] == ["GivenUpError"]
+    group[1].run(shutdown_raises)
+    assert group[1].end() == 0
+    group[0].run(open_gate, GATES[0])
+    group[0].run(leave)
 
 
 def call_it(rank: int) -> str:
