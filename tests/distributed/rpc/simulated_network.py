@@ -238,6 +238,7 @@ class SimLane:
     """A Lane on a Link."""
 
     transport = "sim"
+    pulse = None
     _fds = itertools.count(1_000_000)
 
     def __init__(
