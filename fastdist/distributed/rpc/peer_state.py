@@ -5,13 +5,13 @@
 #
 # A broken connection alone is not death: libzmq reconnects. A peer whose host says that nobody
 # listens there is dead after a grace; one that only does not answer (frozen, or cut off) after
-# `frozen_s`, counted from its last sign of life, which is the heartbeat timeout before libzmq broke
-# the connection. What was seen of it meanwhile is told: a cable may be pulled, and no more. A peer
+# `frozen_s`, counted from its last sign of life, which was `notice_s` before its connection was
+# broken off (sockets/pulse.py). What was seen of it meanwhile is told: a cable may be pulled, and no more. A peer
 # whose process has ended is dead at once. One that says goodbye has answered everything before, but
 # by another connection: it is dead when the connection of those answers ends. Dead is final: the
 # incarnation is fenced, and what it says when it wakes up is refused.
 #
-# Heartbeats are answered by libzmq: a peer whose Python is stuck looks alive. So the agent asks as
+# Knocks are answered by libzmq: a peer whose Python is stuck looks alive. So the agent asks as
 # well while it waits for answers, and who does not answer for `unresponsive_s` is told of, no more.
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Event(Enum):
     """What can happen to a peer."""
 
     CONNECTED = auto()  # a handshake succeeded
-    DISCONNECTED = auto()  # the connection broke, or heartbeats stopped
+    DISCONNECTED = auto()  # the connection broke, or knocks stayed unanswered
     RETRIED = auto()  # libzmq tries to connect again, and does not say why it has to
     REFUSED = auto()  # its host says that nobody listens at its address
     UNREACHED = auto()  # an attempt to connect came to nothing: no answer, or no way there
@@ -93,14 +93,14 @@ Action: TypeAlias = Suspect | Unresponsive | Recover | Die | LookAgainAt
 class Patience:
     """How long what may last, in seconds.
 
-    `heartbeat_s` is libzmq's heartbeat timeout: so long ago the last sign of life was when it
-    breaks a connection. `frozen_s` and `grace_s` are for users to choose.
+    `notice_s` is how long ago the last sign of life was when a connection is broken off for silence,
+    by us or by the kernel. `frozen_s` and `grace_s` are for users to choose.
     """
 
     suspect_s: float = 3.0
     frozen_s: float = FROZEN_S
     grace_s: float = GRACE_S
-    heartbeat_s: float = 2.5
+    notice_s: float = 2.5
     join_s: float = 10.0
     leave_s: float = 1.0
     unresponsive_s: float = 60.0
@@ -226,7 +226,7 @@ class PeerState:
         self._refused_since = self._asked_since = None
         self._is_broken, self.is_unresponsive = True, False
         if self._silent_since is None:
-            self._silent_since = now - self._patience.heartbeat_s
+            self._silent_since = now - self._patience.notice_s
 
     def _look(self, now: float) -> list[Action]:
         if self._silent_since is None:

@@ -19,7 +19,7 @@ from fastdist.distributed.rpc.peer_state import (
 )
 
 _ATTEMPTS = (Event.REFUSED, Event.UNREACHED, Event.REACHED)
-PATIENCE = Patience(suspect_s=3, frozen_s=10, grace_s=1, heartbeat_s=2, join_s=10)
+PATIENCE = Patience(suspect_s=3, frozen_s=10, grace_s=1, notice_s=2, join_s=10)
 
 
 def alive(now: float = 0.0) -> PeerState:
@@ -76,7 +76,7 @@ def test_a_first_attempt_that_failed_is_followed_by_a_recovery() -> None:
 
 def test_a_frozen_peer_is_suspect_and_then_dead_ten_seconds_after_its_last_sign_of_life() -> None:
     peer = alive()
-    # Frozen at 100; heartbeats break the connection two seconds later.
+    # Frozen at 100; unanswered knocks break the connection two seconds later.
     assert peer.step(Event.DISCONNECTED, 102.0) == [LookAgainAt(103.0)]
     assert peer.step(Event.REFUSED, 102.1)[-1] == LookAgainAt(103.0)
     peer.step(Event.REACHED, 102.2)
@@ -108,7 +108,7 @@ def test_a_peer_that_refuses_connections_is_dead_after_the_grace() -> None:
 
 
 def test_an_address_that_refuses_is_dead_for_that_even_where_silence_has_no_more_time() -> None:
-    peer = PeerState(0.0, Patience(frozen_s=10, grace_s=10, heartbeat_s=2))
+    peer = PeerState(0.0, Patience(frozen_s=10, grace_s=10, notice_s=2))
     peer.step(Event.CONNECTED, 0.0)
     peer.step(Event.DISCONNECTED, 5.0)
     peer.step(Event.REFUSED, 5.5)
