@@ -6,10 +6,10 @@
 # A broken connection alone is not death: libzmq reconnects. A peer whose host says that nobody
 # listens there is dead after a grace; one that only does not answer (frozen, or cut off) after
 # `frozen_s`, counted from its last sign of life, which was `notice_s` before its connection was
-# broken off (sockets/pulse.py). What was seen of it meanwhile is told: a cable may be pulled, and no more. A peer
-# whose process has ended is dead at once. One that says goodbye has answered everything before, but
-# by another connection: it is dead when the connection of those answers ends. Dead is final: the
-# incarnation is fenced, and what it says when it wakes up is refused.
+# broken off (sockets/pulse.py). What was seen of it meanwhile is told: a cable may be pulled, and
+# no more. A peer whose process has ended is dead at once. One that says goodbye has answered
+# everything before, but by another connection: it is dead when the connection of those answers
+# ends. Dead is final: the incarnation is fenced, and what it says when it wakes up is refused.
 #
 # Knocks are answered by libzmq: a peer whose Python is stuck looks alive. So the agent asks as
 # well while it waits for answers, and who does not answer for `unresponsive_s` is told of, no more.
@@ -93,8 +93,8 @@ Action: TypeAlias = Suspect | Unresponsive | Recover | Die | LookAgainAt
 class Patience:
     """How long what may last, in seconds.
 
-    `notice_s` is how long ago the last sign of life was when a connection is broken off for silence,
-    by us or by the kernel. `frozen_s` and `grace_s` are for users to choose.
+    `notice_s` is how long ago the last sign of life was when a connection is broken off for
+    silence, by us or by the kernel. `frozen_s` and `grace_s` are for users to choose.
     """
 
     suspect_s: float = 3.0
