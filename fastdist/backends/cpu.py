@@ -187,15 +187,15 @@ def load() -> Backend:
 
 
 class _Memory:
-    """A pointer to memory that `owner` keeps alive, in NumPy's array interface."""
+    """A pointer to memory that `base` keeps alive, in NumPy's array interface."""
 
-    def __init__(self, owner: np.ndarray, address: int) -> None:
-        self.owner = owner
+    def __init__(self, base: np.ndarray, address: int) -> None:
+        self.base = base
         self.__array_interface__ = {
             "version": 3,
             "shape": (1,),
-            "typestr": owner.dtype.str,
-            "data": (address, not owner.flags.writeable),
+            "typestr": base.dtype.str,
+            "data": (address, not base.flags.writeable),
         }
 
 

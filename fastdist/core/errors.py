@@ -10,7 +10,7 @@ from collections.abc import Sequence
 # +-- DeclarationError
 # +-- ContextError                     a distributed autograd context that is not there
 # |   +-- ContextReleasedError
-# +-- FutureError
+# +-- FutureError, SharedMemoryError
 # +-- StoreError
 # |   +-- StoreTimeoutError, StoreLostError
 # |   +-- RendezvousError
@@ -72,6 +72,10 @@ class ContextReleasedError(ContextError):
 
 class FutureError(FastdistError, RuntimeError):
     """A Future that was completed twice, or asked for a value it does not have yet."""
+
+
+class SharedMemoryError(FastdistError, RuntimeError):
+    """Memory that cannot be shared among processes, or that its sender took along as it ended."""
 
 
 class StoreError(FastdistError, RuntimeError):

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backends.backend import backend_of
-from ..core.errors import DTypeError, ShapeError
+from ..core.errors import DTypeError, ShapeError, SharedMemoryError
+from ..core.shared_block import block_of
 from ..graph.modes import tls
 from ..tensor.layout import Shape
 from ..tensor.storage import storage_of
@@ -53,10 +54,17 @@ def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
 def _resize(name: str, out: Tensor, shape: Shape) -> None:
     """Give out memory of shape, with PyTorch's warning if it had elements.
 
-    Raises  ShapeError for a view, for what views are made of, and for what stands in a graph: they
+    Raises  SharedMemoryError for memory that other processes share; ShapeError for a view, for what
+            views are made of, and for what stands in a graph: they
             keep the shape that others know them by
     """
     layout = out.layout
+    if block_of(out.array) is not None:
+        raise SharedMemoryError(
+            f"Trying to resize storage that is not resizable: {name}: out has shape "
+            f"{layout.shape}, the result has {shape}, and other processes share the memory of out; "
+            "give an out of that shape, or one that is not shared"
+        )
     is_view = out.extra is not None and out.extra.base is not None
     if is_view or out.edge is not None or storage_of(out).living_views():
         raise ShapeError(

@@ -19,7 +19,7 @@ from ..dispatch.view_inplace import detach_, view_inplace_of
 from ..engine.backward import backward as engine_backward
 from ..graph.forward_grad import ForwardADLevel
 from ..ops import creation, joining, movement, subscript
-from ..tensor import pickling
+from ..tensor import pickling, shared_memory
 from ..tensor.methods import TensorMethods
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, wrap
@@ -256,6 +256,7 @@ METHODS: dict[str, Any] = {
     "reshape": movement.reshape,
     "__pos__": COMPOSITES["positive"].call,
     **pickling.METHODS,
+    **shared_memory.METHODS,
 }
 
 

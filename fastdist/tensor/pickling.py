@@ -10,6 +10,7 @@ import numpy as np
 from ..backends.backend import backend_of
 from ..core.device import Device
 from ..core.errors import GraphError
+from ..core.shared_block import Passage, block_of
 from .layout import Layout
 from .storage import Storage
 from .tensor import Tensor, layout_of
@@ -19,9 +20,11 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     """Return what pickle makes this tensor of.
 
     Note    a result comes back as a leaf; `.grad`, hooks, history and tangents stay behind; views
-            become tensors of their own
+            become tensors of their own, but for those of shared memory that multiprocessing sends
     """
-    array = self.to_numpy()
+    array: Any = self.to_numpy()
+    if block_of(array) is not None:
+        array = Passage(array)
     arguments = (type(self), array, self.layout.device, self.edge is not None)
     return rebuild, arguments, getattr(self, "__dict__", None) or None
 
@@ -30,7 +33,7 @@ def rebuild(
     cls: type[Tensor], array: np.ndarray[Any, Any], device: Device, requires_grad: bool
 ) -> Tensor:
     """Return the tensor that was pickled."""
-    if not array.flags.writeable:
+    if not array.flags.writeable and block_of(array) is None:
         # pickle may hand out memory that it only lent, such as a received message.
         array = array.copy(order="K")
     on_device = backend_of(device.type).from_numpy(array, device.index)

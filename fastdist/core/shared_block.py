@@ -1,0 +1,197 @@
+"""Memory that processes share: a file without a name, mapped by each process that was given it."""
+
+# Note [Shared blocks]
+# A block is a memfd: no directory lists it, so that nothing of it can stay behind, and the system
+# frees it when the last process that has it lets go or dies. It is sealed to its size, for reading
+# beyond the end of a file that shrank is death. multiprocessing hands its descriptor on: to the
+# process that is being started it is inherited; through queues and pipes Python's resource sharer
+# gives it to whoever reads. A process maps a block once, however often it arrives.
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from .errors import SharedMemoryError
+
+# Each tensor begins on a cache line of its own.
+_LINE: Final = 64
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class SharedBlock(mmap.mmap):
+    """Bytes that other processes may have mapped as well. See Note [Shared blocks].
+
+    Note    it owns its descriptor, and lives as long as the arrays that lie in it
+    """
+
+    descriptor: int
+    _parts: WeakValueDictionary[tuple[int, int], Bytes]
+
+    def __new__(cls, descriptor: int, size: int) -> SharedBlock:
+        # Before 3.13 a mapping keeps a second descriptor, which nobody can ask it for.
+        options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+        block = super().__new__(cls, descriptor, size, **options)
+        block.descriptor = descriptor
+        block._parts = WeakValueDictionary()
+        return block
+
+    def part(self, start: int, size: int) -> Bytes:
+        """Return some of the bytes; the same array as long as somebody has it."""
+        found = self._parts.get((start, size))
+        if found is None:
+            found = self._parts[start, size] = np.ndarray((size,), np.uint8, self, start)
+        return found
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
+
+
+_blocks: Final[WeakValueDictionary[tuple[int, int], SharedBlock]] = WeakValueDictionary()
+
+
+def make_parts(sizes: Iterable[int]) -> list[Bytes]:
+    """Return zeros of these sizes, all in one new block: many cost no more descriptors than one.
+
+    Raises  SharedMemoryError where the system has no such memory, or no more
+    """
+    starts, end = [], 0
+    sizes = list(sizes)
+    for size in sizes:
+        starts.append(end)
+        end += -(-size // _LINE) * _LINE
+    block = _make_block(max(end, 1))
+    return [block.part(start, size) for start, size in zip(starts, sizes, strict=True)]
+
+
+def block_of(array: Any) -> SharedBlock | None:
+    """Return the block in which an array lies; None for memory of this process alone."""
+    return _block_and_part(array)[0]
+
+
+class Passage:
+    """An array of a block, on its way: for plain pickle the array, which it copies; what
+    multiprocessing makes of it lies in the same block.
+    """
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = array
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.array.__reduce_ex__(protocol)
+
+
+def address_of(array: np.ndarray[Any, Any]) -> int:
+    """Return where an array's first element lies."""
+    return int(array.__array_interface__["data"][0])
+
+
+def _block_and_part(array: Any) -> tuple[SharedBlock | None, Any]:
+    part = base = array
+    while base is not None and base.__class__ is not SharedBlock:
+        part, base = base, getattr(base, "base", None)
+    return base, part
+
+
+def _make_block(size: int) -> SharedBlock:
+    if not hasattr(os, "memfd_create"):
+        raise SharedMemoryError(
+            f"share_memory: {sys.platform} has no memory without a name (memfd_create) that "
+            "processes could share; send copies, or use Linux"
+        )
+    import fcntl  # which some systems lack as well
+
+    try:
+        descriptor = os.memfd_create("fastdist-shared", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.ftruncate(descriptor, size)
+            seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return _mapped(descriptor)
+    except OSError as error:
+        raise SharedMemoryError(f"share_memory: no memory of {size} bytes: {error}") from error
+
+
+def _mapped(descriptor: int) -> SharedBlock:
+    """Return the block behind a descriptor, which is the block's from now on."""
+    try:
+        found = os.fstat(descriptor)
+        key = (found.st_dev, found.st_ino)
+        known = _blocks.get(key)
+        block = SharedBlock(descriptor, found.st_size) if known is None else known
+    except BaseException:
+        os.close(descriptor)
+        raise
+    if known is not None:
+        os.close(descriptor)
+        return known
+    _teach_multiprocessing()
+    _blocks[key] = block
+    return block
+
+
+def _teach_multiprocessing() -> None:
+    """Let processes and queues hand blocks on; plain pickle refuses them as it does any mmap."""
+    # Here, for whoever shares nothing need not load it.
+    from multiprocessing.reduction import ForkingPickler
+
+    ForkingPickler.register(SharedBlock, _reduce_block)
+    ForkingPickler.register(Passage, _reduce_passage)
+
+
+def _reduce_passage(passage: Passage) -> tuple[Any, ...]:
+    array = passage.array
+    block, part = _block_and_part(array)
+    assert block is not None
+    start = address_of(part) - address_of(np.ndarray((0,), np.uint8, block))
+    offset = address_of(array) - address_of(part) if array.size else 0
+    layout = (array.shape, array.dtype, array.strides, array.flags.writeable)
+    return _arrive, (block, start, part.nbytes, offset, *layout)
+
+
+def _arrive(
+    block: SharedBlock,
+    start: int,
+    size: int,
+    offset: int,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    strides: tuple[int, ...],
+    is_writeable: bool,
+) -> np.ndarray[Any, Any]:
+    part = block.part(start, size)
+    array: np.ndarray[Any, Any] = np.ndarray(shape, dtype, part, offset, strides)
+    array.flags.writeable = is_writeable
+    return array
+
+
+def _reduce_block(block: SharedBlock) -> tuple[Any, ...]:
+    from multiprocessing.reduction import DupFd
+
+    return _receive, (DupFd(block.descriptor),)
+
+
+def _receive(handed_on: Any) -> SharedBlock:
+    try:
+        descriptor = handed_on.detach()
+    except (OSError, EOFError) as error:
+        raise SharedMemoryError(
+            "a tensor of shared memory cannot be received: the process that sent it has ended "
+            f"({type(error).__name__}: {error}); let it live until its tensors are received, or "
+            "send clone()s, which are copies"
+        ) from error
+    os.set_inheritable(descriptor, False)
+    return _mapped(descriptor)
