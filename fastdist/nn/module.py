@@ -9,6 +9,7 @@ from ..core.device import Device
 from ..core.dtypes import DType, float16, float32, float64
 from ..graph.modes import no_grad
 from ..graph.node import RemovableHandle
+from ..tensor.shared_memory import share
 from ..tensor.tensor import Tensor
 from .module_hooks import Hook, Hooks, add_hook, call_with_hooks
 from .module_tree import ModuleTree
@@ -171,6 +172,18 @@ class Module(StateDict):
         if isinstance(device, int):
             device = f"cuda:{device}"
         return self.to("cuda:0" if device is None else device)
+
+    def share_memory(self) -> Self:
+        """Move the memory of parameters, their gradients and buffers to where processes that get
+        this module see it, as Tensor.share_memory_ does; return the module.
+
+        Note    a gradient is shared with a process that is forked alone; zero_grad() before, and
+                each process has its own
+        """
+        parameters = list(self.parameters())
+        grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        share([*parameters, *grads, *self.buffers()])
+        return self
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
         with no_grad():
