@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from fastdist.core.errors import MessageError
+from fastdist.core.shared_block import Passage
 
 _CODE: Final = re.compile(r"[<>|][biufcmMSU][1-9]\d{0,8}(\[\d*[a-zA-Z]+\])?")
 _MAX_DIMENSIONS: Final = 32
@@ -28,7 +29,8 @@ _CLASSES: Final = [np.dtype(code) for code in "?bhilqpBHILQPefdgFDGSUmM"]
 def reducers() -> dict[type, tuple[Callable[[Any], Any], Callable[..., Any]]]:
     """Return how each of NumPy's classes is taken apart and rebuilt."""
     found: dict[type, tuple[Callable[[Any], Any], Callable[..., Any]]] = {
-        np.ndarray: (_reduce_array, rebuild_array)
+        np.ndarray: (_reduce_array, rebuild_array),
+        Passage: (_reduce_passage, rebuild_array),
     }
     for dtype in _CLASSES:
         found[dtype.type] = (_reduce_scalar, rebuild_scalar)
@@ -100,6 +102,11 @@ def _reduce_dtype(dtype: np.dtype[Any]) -> Any:
 def _reduce_scalar(scalar: np.generic[Any]) -> Any:
     code = _code_of(scalar.dtype)
     return scalar.__reduce_ex__(5) if code is None else (rebuild_scalar, (code, scalar.tobytes()))
+
+
+def _reduce_passage(passage: Passage) -> Any:
+    # What processes share is memory of this machine: other workers get a copy.
+    return _reduce_array(passage.array)
 
 
 def _reduce_array(array: np.ndarray[Any, Any]) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fastdist import Tensor
 from fastdist.core.errors import ForbiddenFunctionError, MessageError
 from fastdist.distributed.rpc import gate
 from fastdist.distributed.rpc.body import deserialize, serialize
@@ -126,3 +127,17 @@ def test_an_array_that_does_not_fit_its_bytes_is_refused(shape: Any, order: str,
 def test_a_scalar_that_does_not_fit_its_bytes_is_refused() -> None:
     with pytest.raises(MessageError):
         rebuild_scalar("<f8", bytes(9))
+
+
+class Named(Tensor):
+    """A subclass, which RPC sends as what pickle makes of it."""
+
+
+@pytest.mark.usefixtures("mode")
+def test_arrays_of_shared_memory_are_sent_as_any_other() -> None:
+    alone, shared = Named([1.0, 2.0]), Named([1.0, 2.0]).share_memory_()
+    array = shared.__reduce_ex__(5)[1][1]
+    found = round_trip([array, np.array([1.0, 2.0], np.float32)])
+    assert all(type(one) is np.ndarray and one.tolist() == [1.0, 2.0] for one in found)
+    assert b"_reconstruct" not in serialize(shared, [])[0]
+    assert len(serialize(shared, [])[0]) == len(serialize(alone, [])[0])
