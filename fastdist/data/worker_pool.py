@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from multiprocessing.connection import wait
+from multiprocessing.context import set_spawning_popen
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -209,11 +210,33 @@ def _require_travelling(fetcher: Fetcher, init: Callable[[int], Any] | None) -> 
     parts = {"dataset": fetcher.dataset, "collate_fn": fetcher.collate, "worker_init_fn": init}
     for name, part in parts.items():
         try:
-            ForkingPickler.dumps(part)
+            _send_to_nobody(part)
         except Exception as error:
-            found = find_unpicklable(part, name, ForkingPickler.dumps, error)
+            found = find_unpicklable(part, name, _send_to_nobody, error)
             raise TypeError(
                 f"DataLoader cannot send {found.path} ({type(found.value).__name__}) to its worker "
                 f"processes: {found.error}; dataset, collate_fn and worker_init_fn must pickle: "
                 "define functions and classes at the top level of a module, or say num_workers=0"
             ) from error
+
+
+def _send_to_nobody(part: object) -> None:
+    """Pickle a part as for a process that is being started.
+
+    Locks refuse any other way; shared memory would wait in a thread to be fetched.
+    """
+    set_spawning_popen(_Nobody())  # type: ignore[arg-type]
+    try:
+        ForkingPickler.dumps(part)
+    finally:
+        set_spawning_popen(None)
+
+
+class _Nobody:
+    """What multiprocessing asks of a process that is being started."""
+
+    def duplicate_for_child(self, descriptor: int) -> int:
+        return descriptor
+
+    def DupFd(self, descriptor: int) -> int:
+        return descriptor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import signal
@@ -259,6 +260,15 @@ def test_an_iteration_that_is_left_ends_its_workers() -> None:
     for batch in DataLoader(Squares(100), 1, num_workers=1):
         assert batch.tolist() == [0]
         break
+
+
+def test_what_only_a_new_process_can_be_sent_is_not_blamed_for_another_part() -> None:
+    dataset = Squares(4)
+    dataset.lock = multiprocessing.get_context("spawn").Lock()  # type: ignore[attr-defined]
+    dataset.table = fastdist.zeros(3).share_memory_()  # type: ignore[attr-defined]
+    loader = DataLoader(dataset, num_workers=1, collate_fn=lambda samples: samples)
+    with pytest.raises(TypeError, match=r"^DataLoader cannot send collate_fn \(function\) to "):
+        list(loader)
 
 
 def test_what_does_not_pickle_is_refused_and_named() -> None:
