@@ -1,4 +1,10 @@
-"""Python's multiprocessing with torch.multiprocessing's `spawn`: one function in many processes."""
+"""Python's multiprocessing with torch.multiprocessing's `spawn`: one function in many processes.
+
+What they are sent is a copy, but for tensors and modules whose memory was shared before, by
+`Tensor.share_memory_()` or `Module.share_memory()`: what one process writes to these, all see,
+whether they came as arguments or through a queue or pipe. (PyTorch also shares what was not asked
+for, and then a result is lost if its sender ends before it is read.)
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 # Note [Sharing] share_memory_() moves all that one allocation holds, so that views still see what
 # is written to the tensor, from this process and from others. No tensor knows its views on the way
 # of a call: that would cost every view. So whoever lies in the memory is looked for, once per
-# share, among all living tensors. NumPy arrays that users hold stay where they were.
+# share, among all living tensors (but those that gc.freeze() has hidden). NumPy arrays that users
+# hold stay where they were.
 #
 # Only what was shared is sent as shared, by whatever multiprocessing sends; all else is copied.
 # PyTorch moves every tensor that it sends through a queue; here a worker that puts its results
