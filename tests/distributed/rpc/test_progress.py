@@ -68,7 +68,7 @@ class Flood:
 
 def peer_of(lane: Flood, on_answer: Any, posted: list[Any]) -> Peer:
     peer: Any = object.__new__(Peer)
-    peer._shared, peer._on_answer = lane, on_answer
+    peer._shared, peer._on_answer, peer._pulse = lane, on_answer, None
     peer.info = SimpleNamespace(name="w1")
     peer._state = SimpleNamespace(state=None)
     peer._progress = SimpleNamespace(post=posted.append)
