@@ -66,12 +66,10 @@ def _remember(value: Any, dtype: DType, key: tuple[Any, ...]) -> Any:
     return made
 
 
-def is_rounded_by_half(value: Any) -> bool:
-    """Return whether float16 does not hold a number, or a 0-d tensor's dtype, as it is."""
-    if isinstance(value, Tensor):
-        dtype = value.layout.dtype
-        return not value.layout.shape and dtype.is_floating_point and dtype is not float16
-    return bool(value == value and float(as_operand(value, float16)) != value)
+def is_rounded_by_half(tensor: Tensor) -> bool:
+    """Return whether a tensor is without axes and of a floating dtype wider than float16."""
+    dtype = tensor.layout.dtype
+    return not tensor.layout.shape and dtype.is_floating_point and dtype is not float16
 
 
 def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:

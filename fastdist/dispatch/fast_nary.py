@@ -94,7 +94,8 @@ def remember_way(op: Pointwise, operands: Sequence[Any], arrays: Any, result: Te
     plans, key = layouts[0].plans, (op, *layouts[1:])
     if key in plans:
         return
-    compute = {array.dtype for name, array in arrays if name not in CONDITIONS}
+    values = set(op.tensors) - CONDITIONS
+    compute = {array.dtype for name, array in arrays if name in values}
     same = all(
         layout.dtype.numpy in compute
         for name, layout in zip(op.tensors, layouts, strict=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.backend import backend_of
+from ..core.dtypes import float16
 from ..core.errors import ShapeError
 from ..core.scalar import Body, Name
 from ..kernels.cpu.short import TERMS, ones
@@ -20,11 +21,18 @@ from .composite import COMPOSITES
 CONDITIONS = frozenset({"condition", "mask"})
 
 
-def gradient_array(body: Body, operands: Sequence[Any], layout: Layout, target: Layout) -> Any:
+def gradient_array(
+    body: Body,
+    operands: Sequence[Any],
+    layout: Layout,
+    target: Layout,
+    exact: frozenset[str] = frozenset(),
+) -> Any:
     """Return the gradient that body says of g and saved arrays, summed and cast to the input's
     layout.
 
-    Note    body is in_used_order; operands are in the order of its names, g last
+    Note    body is in_used_order; operands are in the order of its names, g last; of `exact` names,
+            numbers stay wider than float16
     """
     backend = backend_of(layout.device.type)
     dtype = layout.dtype.numpy
@@ -32,8 +40,12 @@ def gradient_array(body: Body, operands: Sequence[Any], layout: Layout, target: 
     if body.tree.__class__ is Name:
         found = operands[-1]
     else:
+        if layout.dtype is not float16:
+            exact = frozenset()
         arrays = [
-            operand if name in CONDITIONS else as_array(backend, operand, dtype, index)
+            operand
+            if name in CONDITIONS or (name in exact and operand.shape == ())
+            else as_array(backend, operand, dtype, index)
             for name, operand in zip(body.names, operands, strict=True)
         ]
         found = backend.empty(layout.shape, dtype, index)

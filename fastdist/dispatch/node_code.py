@@ -36,6 +36,7 @@ class Recordable(Protocol):
     node_name: str
     tensors: tuple[str, ...]
     number_names: tuple[str, ...]
+    exact_names: frozenset[str]
     body_names: tuple[str, ...]
     gradient_bodies: tuple[Body | None, ...]
 
@@ -167,6 +168,7 @@ class _Writer:
             "unpack_output": unpack_output,
             "gradient_array": gradient_array,
             "plain_gradient": plain_gradient,
+            "EXACT": op.exact_names,
             "gathered": gathered,
         }
         for i, body in enumerate(op.gradient_bodies):
@@ -251,7 +253,7 @@ class _Writer:
         ]
         operands = "".join(f"{argument}, " for argument in arguments)
         if kind == "general":
-            value = f"gradient_array(B{i}, ({operands}), self.layout, self.layouts[{i}])"
+            value = f"gradient_array(B{i}, ({operands}), self.layout, self.layouts[{i}], EXACT)"
         elif body.text == "g":
             value = "g"
         elif kind == "tiny":

@@ -33,9 +33,14 @@ from .tangents import carry_pointwise, levels_of
 
 # Numbers of these names scale an operand: they say nothing about the result's dtype.
 FACTORS = frozenset({"alpha", "value"})
-# These take a factor beside float16 tensors as it is, the others round it to float16, as PyTorch's
-# do: a loss may be scaled by 65536, which float16 does not hold.
-_SCALING = frozenset({"mul", "div"})
+# Note [Numbers beside float16]
+# Bodies of float16 are computed in float32, and the numbers in them are float32 too, as in PyTorch:
+# a loss may be scaled by 65536, which float16 does not hold. Only what is compared with elements or
+# stands among them is rounded to float16 first. These are the ops that take a number in place of a
+# tensor as it is; the others round it.
+_SCALING = frozenset({"mul", "div", "floor_divide", "trunc_divide"})
+_KEEPING = _SCALING | {"lerp", "pow", "xlogy"}
+_BOUNDS = frozenset({"lower", "upper"})
 
 
 # What the dtype of a result follows from.
@@ -67,6 +72,11 @@ class PointwiseOp(Op):
         super().__init__(function)
         self.node_name = node_name or self.node_name
         self.number_names = self.attributes
+        # See Note [Numbers beside float16].
+        kept = self.tensors if self.name in _KEEPING else ()
+        self.exact_names = frozenset({*self.number_names, *kept}) - _BOUNDS
+        if self.name in ("floor_divide", "trunc_divide"):
+            self.exact_names -= {"input"}  # a dividend is rounded
         self.body_names = (*self.tensors, *self.number_names)
         self.body: Body = scalar.parse(body, self.body_names)
         self.run_body = in_used_order(self.body)
@@ -241,12 +251,11 @@ class PointwiseOp(Op):
         return result
 
     def scales(self, operands: Sequence[Any]) -> bool:
-        """Return whether float16 operands meet a factor here that float16 would round."""
+        """Return whether float16 operands meet a wider tensor without axes that scales them."""
         return self.name in _SCALING and any(
-            is_rounded_by_half(o)
-            for i, o in enumerate(operands)
+            isinstance(o, Tensor) and is_rounded_by_half(o)
             # PyTorch rounds a dividend without axes.
-            if i or self.name == "mul" or not isinstance(o, Tensor)
+            for o in (operands if self.name == "mul" else operands[1:])
         )
 
     def scaled(self, operands: Sequence[Any]) -> Tensor:
@@ -281,7 +290,7 @@ class PointwiseOp(Op):
         if not isinstance(operand, Tensor):
             # A number among the operands wraps around, one that says how to compute does not.
             exact = self.dtype == "first" or name in self.number_names
-            return (held if exact else as_operand)(operand, compute)
+            return (held if exact else as_operand)(operand, self._precision(name, compute))
         array = operand.array
         if name in CONDITIONS:
             if operand.layout.dtype is not bool_:
@@ -293,6 +302,10 @@ class PointwiseOp(Op):
             array = np.asarray(array)  # 0-d and on the CPU: goes by value
             return array.astype(compute.numpy)
         return as_array(backend, array, compute.numpy, device.index)
+
+    def _precision(self, name: str, compute: DType) -> DType:
+        """Return the dtype of the body's number name. See Note [Numbers beside float16]."""
+        return float32 if compute is float16 and name in self.exact_names else compute
 
     def _remember_plan(self, operands: Sequence[Any], result: Tensor) -> None:
         """Let the fast closure know the result's layout for this pair of layouts next time."""
@@ -333,8 +346,11 @@ class PointwiseOp(Op):
         node = self.nodes[1]()
         begin_node(node, edges, result.layout)
         compute = result.layout.dtype
-        tensors = [o if isinstance(o, Tensor) else _number_tensor(o, compute) for o in operands]
-        node.save(*tensors, *[as_operand(number, compute) for number in attributes], result)
+        precise = [self._precision(name, compute) for name in self.body_names]
+        pairs = zip(operands, precise, strict=False)
+        tensors = [o if isinstance(o, Tensor) else _number_tensor(o, dtype) for o, dtype in pairs]
+        numbers = zip(attributes, precise[len(tensors) :], strict=True)
+        node.save(*tensors, *[as_operand(number, dtype) for number, dtype in numbers], result)
         attach(result, node)
         if modes.tracers:
             pack_saved(node, self.tensors, operands)

@@ -261,6 +261,9 @@ def _where(condition: Array, x: Array, y: Array) -> Array:
 
 @silent
 def _sigmoid(x: Array) -> Array:
+    if x.dtype is _HALF:
+        t = np.negative(x.astype(np.float32))
+        return _to_half(np.reciprocal(np.add(np.exp(t), 1)))
     # exp may overflow to inf, whose reciprocal is the right 0.
     t = np.negative(x)
     if t.__class__ is not np.ndarray:
@@ -270,6 +273,8 @@ def _sigmoid(x: Array) -> Array:
 
 @silent
 def _rsqrt(x: Array) -> Array:
+    if x.dtype is _HALF:
+        return _to_half(np.reciprocal(np.sqrt(x.astype(np.float32))))
     return np.reciprocal(np.sqrt(x))
 
 

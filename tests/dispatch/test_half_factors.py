@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fastdist as fd
+from fastdist.nn import functional as F
 
 VALUES = np.array([1e-6, -3e-4, 0.1, 1.5, -70.0, np.inf, np.nan, 0.0], np.float16)
 FACTORS = (0.1, 1 / 3, 65536.0, -1e-3, 2.0, float("inf"), float("nan"))
@@ -68,3 +69,72 @@ def test_a_change_in_place_through_a_view_is_recorded() -> None:
     copy[1:].mul_(0.1)
     copy.sum().backward()
     assert base.grad.tolist() == [1.0, *[float(np.float16(0.1))] * 2]
+
+
+SIDES = (3, 5000)  # elements, on either side of the limit between NumPy and Numba
+NUMBERS: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
+    # of x: the call, what it gives of 0.1 and the gradient by x
+    "lerp": (lambda x: fd.lerp(fd.zeros_like(x), x, 70000.0), 7000.0, 70000.0),
+    "addcmul": (lambda x: fd.addcmul(x * 0, x, x, value=70000.0), 699.5, 14000.0),
+    "addcdiv": (lambda x: fd.addcdiv(x, x, x * 0 + 1000, value=70000.0), 7.1, 71.0),
+    "leaky_relu": (lambda x: F.leaky_relu(-x, 70000.0), -7000.0, -70000.0),
+    "elu": (lambda x: F.elu(-x, 70000.0), -6660.0, -63344.0),
+    "celu": (lambda x: F.celu(-x, 1e-9), -0.0, -0.0),
+    "softplus": (lambda x: F.softplus(x, 70000.0), 0.1, 1.0),
+    "floor_divide": (lambda x: x // 0.1, 0.0, 0.0),  # 0.1 is a little less in float16
+    "trunc_divide": (lambda x: fd.div(x, 0.1, rounding_mode="trunc"), 0.0, 0.0),
+    "floor by a tensor": (lambda x: x // fd.tensor(0.1), 0.0, 0.0),
+    "hardtanh": (lambda x: F.hardtanh(x, -0.1, 0.1), 0.1, 1.0),
+    "clamp": (lambda x: x.clamp(-1.0, 0.1), 0.1, 1.0),
+    "pow": (lambda x: x**1.0003, 0.0999, 1.0),
+    "exponent": (lambda x: 70000.0**-x, 0.3276, -3.656),
+    "smooth_l1": (
+        lambda x: F.smooth_l1_loss(x, x * 0, beta=70000.0, reduction="none"), 1e-7, 1.43e-6,
+    ),
+    "huber": (lambda x: F.huber_loss(x, x * 0, delta=1e-6, reduction="none"), 1e-7, 1e-6),
+    "sigmoid": (lambda x: fd.sigmoid(x - 14), 9.2e-7, 9.2e-7),
+    "rsqrt": (fd.rsqrt, 3.1626, -15.8),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("count", SIDES)
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_that_float16_rounds_computes_as_it_is(name: str, count: int) -> None:
+    call, value, gradient = NUMBERS[name]
+    x = fd.full((count,), 0.1, dtype=fd.float16, requires_grad=True)
+    out = call(x)
+    out.sum().backward()
+    assert out.dtype is fd.float16 and x.grad is not None and x.grad.dtype is fd.float16
+    spacing = float(np.spacing(np.abs(out.detach().numpy()))[0])
+    assert abs(out[0].item() - value) <= max(spacing, 1e-3 * abs(value))
+    with np.errstate(over="ignore"):
+        rounded = float(np.float16(gradient))
+    assert x.grad[0].item() == pytest.approx(rounded, rel=5e-3, abs=1.2e-7)
+
+
+@pytest.mark.parametrize("count", SIDES)
+def test_a_number_is_as_exact_in_place_and_in_a_second_derivative(count: int) -> None:
+    x = fd.zeros(count, dtype=fd.float16)
+    x.lerp_(fd.full((count,), 0.1).half(), 70000.0)
+    assert x[0].item() == 7000.0
+    y = fd.full((count,), 0.5, dtype=fd.float16, requires_grad=True)
+    (slope,) = fd.autograd.grad((y**1.001).sum(), y, create_graph=True)
+    slope.sum().backward()
+    assert y.grad is not None
+    assert y.grad[0].item() == pytest.approx(1.001 * 0.001 * 0.5**-0.999, rel=1e-2)
+
+
+@pytest.mark.parametrize("count", SIDES)
+def test_a_call_gives_on_either_side_and_again_the_same(count: int) -> None:
+    x = fd.tensor(np.resize(VALUES * 10 - 14, count))
+    for call in (fd.sigmoid, fd.rsqrt, lambda x: F.glu(fd.stack([x, x], -1)[..., :2])):
+        first, again = call(x.abs() - 12), call(x.abs() - 12)
+        np.testing.assert_array_equal(first.numpy(), again.numpy())
+    wide = fd.sigmoid(x.float()).half()
+    np.testing.assert_array_equal(fd.sigmoid(x).numpy(), wide.numpy())
+
+
+@pytest.mark.parametrize("count", [3, 100_000])
+def test_the_next_number_after_a_half_is_a_half(count: int) -> None:
+    ones = fd.ones(count, dtype=fd.float16)
+    assert fd.nextafter(ones, ones * 2)[0].item() == 1 + 2.0**-10
