@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..core.dtypes import DType, bool_
 from ..dispatch.pointwise import ZERO, pointwise
 from ..tensor.tensor import Tensor
-from .refusals import floating_only
+from .refusals import WORDS, floating_only
 
 _RATIO = "where(input == T(0), T(0), g * (out / input))"
 
@@ -184,7 +184,37 @@ def _(dtypes: Sequence[DType]) -> str | None:
     dtype="number",
 )
 def lerp(input: Tensor, end: Tensor, weight: Tensor) -> Tensor:
-    """Return the point at weight between input (0) and end (1)."""
+    """Return the point at weight between input (0) and end (1).
+
+    Raises  RuntimeError for integers, and for ends of two dtypes
+    """
+
+
+# PyTorch gives its dtypes here the names that C++ has for them.
+_C_NAMES = {
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short int",
+    "int32": "int",
+    "int64": "long int",
+    "float16": "c10::Half",
+    "float32": "float",
+    "float64": "double",
+}
+
+
+@lerp.refusal
+def _(dtypes: Sequence[DType]) -> str | None:
+    input, end = dtypes[:2]
+    if end is not input:
+        return (
+            f"expected dtype {_C_NAMES[input.name]} for `end` but got dtype {_C_NAMES[end.name]}: "
+            "cast one of them."
+        )
+    if not input.is_floating_point:
+        return f'"lerp_kernel_scalar" not implemented for {WORDS[input.name]!r}: cast to floating.'
+    return None
 
 
 @pointwise("input * T(pi / 180)", ["T(pi / 180)"], dtype="floating")

@@ -17,6 +17,9 @@ FLOATS = fd.tensor([3.0, 4.0])
 @pytest.mark.parametrize(
     ("call", "text"),
     [
+        (lambda: fd.lerp(FLOATS, FLOATS.double(), 0.5), "expected dtype float for `end` but got d"),
+        (lambda: FLOATS.clone().lerp_(INTEGERS, 0.5), "expected dtype float for `end` but got dty"),
+        (lambda: fd.lerp(INTEGERS, INTEGERS, 0.5), '"lerp_kernel_scalar" not implemented for \'L'),
         (lambda: fd.addcdiv(INTEGERS, INTEGERS, INTEGERS), "Integer division with addcdiv"),
         (lambda: fd.addcdiv(FLOATS, INTEGERS, BOOLS, value=2), "Integer division with addcdiv"),
         (lambda: INTEGERS.clone().addcdiv_(INTEGERS, INTEGERS), "Integer division with addcdiv"),
