@@ -47,8 +47,9 @@ class Future(Generic[T]):
         self, *, devices: Iterable[object] | None = None, executor: Executor | None = None
     ) -> None:
         # Guards the four slots below it. Nothing is called while it is held, not even append: the
-        # handler of a signal could come in there, and complete this Future.
-        self._lock = threading.Lock()
+        # handler of a signal could come in there, and complete this Future. From Python 3.14 on one
+        # may come in right behind its taking, where nothing has begun: so it can be taken twice.
+        self._lock = threading.RLock()
         self._state = _PENDING
         self._outcome: Any = None
         self._callbacks: list[Callable[[Future[T]], object]] | None = None

@@ -29,8 +29,9 @@ class Generator:
     def __init__(self, device: str | Device = CPU) -> None:
         self.device = Device.parse(device)
         # Guards the two below. Nothing is called while it is held: the handler of a signal, which
-        # may draw, or save the state, would come in there.
-        self._stream_lock = threading.Lock()
+        # may draw, or save the state, would come in there. From Python 3.14 on it may come in right
+        # behind its taking, where nothing has begun: so it can be taken twice.
+        self._stream_lock = threading.RLock()
         self._seed = DEFAULT_SEED
         self._offset = 0
 
