@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .silence import silent
-from .sums import add_up
+from .sums import add_up, add_up_products
 
 Array = np.ndarray[Any, Any]
 
@@ -30,9 +30,7 @@ def layer_norm(
     n = max(x.shape[1], 1)
     centre = np.divide(add_up(wide, 1, keepdims=True), n)
     away = np.subtract(wide, centre)
-    # Where it can be, `out` holds the squares: new memory would take longer than the sum.
-    squares = np.square(away, out=out if out.dtype == away.dtype else None)
-    scale = np.divide(add_up(squares, 1, keepdims=True), n)
+    scale = np.divide(add_up_products(away, away), n)
     scale = np.sqrt(np.add(scale, eps))
     np.copyto(mean, centre, casting="unsafe")
     np.copyto(deviation, scale, casting="unsafe")
@@ -55,8 +53,7 @@ def layer_norm_gradient(
     if weight is not None:
         g = np.multiply(g, weight)
     normal = np.divide(np.subtract(x, mean), deviation)
-    products = np.multiply(g, normal, out=out if out.dtype == g.dtype else None)
-    along = np.divide(add_up(products, 1, keepdims=True), n)
+    along = np.divide(add_up_products(g, normal), n)
     even = np.divide(add_up(g, 1, keepdims=True), n)
     np.multiply(normal, along, out=normal)
     np.subtract(np.subtract(g, even), normal, out=normal)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.kernels.cpu.sums import add_up
+from fastdist.kernels.cpu.sums import add_up, add_up_products
 from fastdist.nn import functional as F
 
 Array = Any
@@ -30,9 +30,17 @@ def of_two_columns(x: Array) -> Array:
     return x.reshape(-1, 2)
 
 
+def of_long_rows(x: Array) -> Array:
+    return x.reshape(-1, 800)
+
+
 # call, the same in float64, the input as made of N numbers in 0 ... 1
 ROWS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
     "sum of columns": (lambda x: x.sum(0), lambda x: x.sum(0), of_two_columns),
+    "sum of long rows": (lambda x: x.sum(0), lambda x: x.sum(0), of_long_rows),
+    "sum of outer axes of long rows": (
+        lambda x: x.sum((0, 1)), lambda x: x.sum((0, 1)), lambda x: x.reshape(1000, 2000, 2),
+    ),
     "sum of outer axes": (
         lambda x: x.sum((0, 2)), lambda x: x.sum((0, 2)), lambda x: x.reshape(-1, 5, 2),
     ),
@@ -111,6 +119,18 @@ def test_every_element_is_added_once(count: int, axes: Any) -> None:
             found = add_up(seen, axes, keepdims=keepdims)
             assert np.array_equal(found, expected)
             assert found.shape == expected.shape
+
+
+@pytest.mark.parametrize("count", [127, 1024, 1025, 2048, 5000])
+def test_every_long_row_is_added_once(count: int) -> None:
+    x = np.arange(count * 520, dtype=np.float64).reshape(count, 520)
+    for seen in (x, x[::-1], np.asfortranarray(x)):
+        assert np.array_equal(add_up(seen, 0), x.sum(0))
+    x = x % 7
+    for rows in (x, x[:, ::-1], x.T):
+        assert np.array_equal(
+            add_up_products(rows, x[:1, :1] + rows), (rows * rows).sum(1)[:, None]
+        )
 
 
 def test_infinities_and_nan_reach_their_column_alone() -> None:
