@@ -162,4 +162,8 @@ def contiguous_strides(shape: Shape) -> Shape:
 def _same_walk(shape: Shape, strides: Shape, c_order: Shape) -> bool:
     if 0 in shape:
         return True
-    return all(n == 1 or s == c for n, s, c in zip(shape, strides, c_order, strict=True))
+    # No generator: from Python 3.14 on a Ctrl-C that comes as one is closed is told, and lost.
+    for length, stride, packed in zip(shape, strides, c_order, strict=True):
+        if length != 1 and stride != packed:
+            return False
+    return True
