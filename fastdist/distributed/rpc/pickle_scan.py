@@ -12,7 +12,8 @@
 # change against what may be done with what was named (pickle_uses.py).
 #
 # What bytes make that are written once and named again and again, five bytes each time, is bounded
-# as a whole: copies, hashes and states together, to _TIMES the body's size.
+# as a whole: copies, hashes and states together, to _TIMES the body's size. Lists, dicts and sets,
+# which one byte makes, are bounded by the room that they take.
 
 from __future__ import annotations
 
@@ -71,6 +72,10 @@ _NOTHING: Final[Item] = [TUPLE, 1, 1, []]
 # times its bytes. What our Pickler writes of honest values takes about once its bytes.
 _FREE: Final = 1 << 20
 _TIMES: Final = 16
+# How much room lists, dicts and sets may take beside what is in them: one byte makes one. What our
+# Pickler writes of an empty list or dict is two bytes.
+_ROOM_TIMES: Final = 48
+_ROOM_OF: Final = {ITEMS: 64, KEYS: 72, MEMBERS: 224}
 _MOST_BYTES_OF_A_NAME: Final = 4096
 
 # Finds what a body names, and how it may be used.
@@ -167,6 +172,7 @@ class _Scan:
         self._memo: list[Item] = []
         self._named: dict[tuple[str, str], Item] = {}
         self._left = _FREE + _TIMES * len(body)
+        self._room = _FREE + _ROOM_TIMES * len(body)
 
     def run(self) -> None:
         body, stack, memo, table = self._body, self._stack, self._memo, _TABLE
@@ -186,6 +192,7 @@ class _Scan:
                 at += length
             elif kind == _EMPTY:
                 stack.append([number, 1, 1, 0])
+                self._take_room(number)
             elif kind == _WRAP:
                 self._wrap(self._take(number))
             elif kind == _GROW:
@@ -241,6 +248,7 @@ class _Scan:
         cost = 1 + sum([item[2] for item in items])
         if is_set:
             self._spend(cost)
+            self._take_room(MEMBERS)
         self._stack.append([MADE, depth, cost] if is_set else [TUPLE, depth, cost, items])
 
     def _grow(self, code: int, items: list[Item]) -> None:
@@ -321,6 +329,15 @@ class _Scan:
             raise MessageError(
                 f"a body of {len(self._body)} bytes that would copy or hash more than {_TIMES} "
                 "times as much, by naming the same values again and again"
+            )
+
+    def _take_room(self, kind: int) -> None:
+        self._room -= _ROOM_OF[kind]
+        if self._room < 0:
+            raise MessageError(
+                f"a body of {len(self._body)} bytes with so many lists, dicts or sets that they "
+                f"would take more than {_ROOM_TIMES} times as much; send numbers in tensors or "
+                "arrays, and texts joined"
             )
 
     def _too_deep(self) -> MessageError:

@@ -305,9 +305,7 @@ class ZmqAgent(RpcAgent):
 
     def _for_whom_it_waits(self) -> str:
         """Return what holds up a shutdown, in words; nothing where another of this node says it."""
-        if self.counts.client_active:
-            asked = [peer.info.name for peer in self.peers.living() if peer.pipe.is_waited_for()]
-            return f"calls of its own have no answer yet, from {_named(asked)}"
+        # First: who waits for these has a call under way, to the one that counts who has come.
         absent = self.members.not_in_shutdown() if self.members.is_static else []
         missing = [info.id for info in absent if not self.is_dead(info.id)]
         if missing and not speaks_for_node(self.me.rank, missing):
@@ -315,6 +313,10 @@ class ZmqAgent(RpcAgent):
         if missing:
             names = [info.name for info in absent if info.id in missing]
             return f"these have not come to theirs yet: {_named(names)}"
+        if self.counts.client_active:
+            others = [peer for peer in self.peers.living() if not peer.is_self]
+            asked = [peer.info.name for peer in others if peer.pipe.is_waited_for()]
+            return f"calls of its own have no answer yet, from {_named(asked)}"
         if self.counts.server_active:
             return f"{self.counts.server_active} calls of others run here yet"
         return "calls of others are under way yet"

@@ -219,3 +219,19 @@ def test_reading_broken_pickles_in_strict_mode_takes_no_memory_and_runs_nobody(
             except Exception as error:  # of a message, of the gate, or of a value that was broken
                 outcomes[type(error).__name__] += 1
     assert outcomes["MessageError"] > 1000 and outcomes["ForbiddenFunctionError"] > 0, outcomes
+
+
+@pytest.mark.parametrize("code", [b"]", b"}", b"\x8f", b"(\x91"])
+def test_bytes_that_each_make_a_container_are_refused_where_they_are_many(code: bytes) -> None:
+    """An empty set takes 216 bytes, and one byte in a body."""
+    with pytest.raises(MessageError, match="so many lists, dicts or sets"):
+        require_sound(START + b"](" + code * 1_000_000 + b"e\x94.")
+
+
+@pytest.mark.parametrize("empty", [list, dict], ids=["lists", "dicts"])
+def test_as_many_empty_values_as_somebody_sends_are_sound(empty: type[Any]) -> None:
+    require_sound(pickle.dumps([empty() for _ in range(100_000)], protocol=5))
+
+
+def test_sets_with_something_in_them_are_sound() -> None:
+    require_sound(pickle.dumps([{number} for number in range(100_000)], protocol=5))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 
 import pytest
 
@@ -67,6 +68,10 @@ def shut_down_while_a_call_runs() -> list[str]:
     if rank == "0":
         future = rpc.rpc_async("w1", wait_at, ("a gate",))
         rpc.rpc_sync("w1", wait_for_arrivals, ("a gate", 1))
+        members = rpc._get_current_rpc_agent().members  # type: ignore[attr-defined]
+        deadline = time.monotonic() + 20
+        while "w1" in members.not_in_shutdown():
+            assert time.monotonic() < deadline
         opener = threading.Thread(target=lambda: lines.came.wait(20) and open_gate_of_w1())
         opener.start()
         rpc.shutdown()
@@ -86,6 +91,23 @@ def test_whose_answer_is_missing_is_named() -> None:
     (line,) = found
     assert line.startswith(f"worker 'w0' has waited in shutdown() for {FIRST_S:g} s: ")
     assert line.endswith("calls of its own have no answer yet, from 'w1'")
+
+
+def serve_while_the_leader_works() -> list[str]:
+    """Be in the barrier, whose leader has not come: its request of that is a call as well."""
+    shutdown_notice.FIRST_S = FIRST_S
+    rank = os.environ["RANK"]
+    os.environ.pop("LOCAL_RANK", None)
+    rpc.init_rpc(f"w{rank}")
+    found = [rpc.rpc_sync(to, wait_until_told)[-1] for to in ("w1", "w2")] if rank == "0" else []
+    rpc.shutdown()
+    return found
+
+
+def test_who_serves_is_told_of_the_leader_not_of_its_own_question() -> None:
+    found = run_group(serve_while_the_leader_works, 3)[0]
+    assert [line.rpartition(": ")[2] for line in found] == ["'w0'", "'w0'"]
+    assert all("these have not come to theirs yet" in line for line in found)
 
 
 def leave_a_dynamic_group(path: str) -> str:
