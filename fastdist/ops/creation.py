@@ -268,6 +268,12 @@ def arange(
     whole = all(isinstance(value, int) for value in (start, end, step))
     wanted = int64 if whole else get_default_dtype()
     wanted = wanted if dtype is None else dtype_of(dtype)
+    if wanted is int64:
+        # What int64 makes of them counts, as in PyTorch; shorter integers count first, then step.
+        start, end, step = int(start), int(end), int(step)
+        whole = True
+        if step == 0:
+            raise RuntimeError("step must be nonzero: int64 makes 0 of it")
     # Whole numbers are counted without a fraction, which would be off beyond 2**53.
     count = -((start - end) // step) if whole else math.ceil((end - start) / step)
     if not wanted.is_floating_point:
