@@ -31,11 +31,32 @@ from .core import blas as _blas
 
 _blas.choose_core()
 
+from .as_torch import ROOMS as _ROOMS
+from .as_torch import find_torch_here as _find_torch_here
+from .as_torch import install_as_torch
+from .core.after_import import after_import as _after_import
 from .core.device import Device as device
+from .core.device import get_default_device, set_default_device
 from .core.dtypes import DType as dtype
+from .core.dtypes import (
+    bfloat16,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
 from .core.dtypes import bool_ as bool
-from .core.dtypes import float16, float32, float64, int8, int16, int32, int64, uint8
 from .core.generator import Generator, default_generator, initial_seed, manual_seed, seed
+from .core.memory_format import FORMATS as _FORMATS
+from .core.memory_format import MemoryFormat as memory_format
+from .core.memory_format import MemoryLayout as layout
+from .core.memory_format import sparse_coo, strided
 from .core.missing import missing as _missing
 from .dispatch.promotion import get_default_dtype, set_default_dtype
 from .graph.modes import (
@@ -47,29 +68,59 @@ from .graph.modes import (
 )
 from .namespace.limits import finfo, iinfo
 from .namespace.load import NAMES as _NAMES
+from .namespace.settings import SETTINGS as _SETTINGS
 from .namespace.threads import get_num_threads, set_num_threads
 from .namespace.typed_tensors import TYPED_TENSORS as _TYPED_TENSORS
 
 # By name, since type checkers would take `fastdist.tensor` for the package of that name.
 from .ops import return_types
 from .ops.creation import tensor as tensor
+from .tensor.dlpack import from_dlpack, to_dlpack
 from .tensor.printing import set_printoptions
 from .tensor.tensor import Size, Tensor
+from .tensor.typed_storage import TYPED_STORAGES as _TYPED_STORAGES
+from .tensor.typed_storage import TypedStorage, UntypedStorage, is_storage
 
 globals().update(_NAMES)
 globals().update(_TYPED_TENSORS)
+globals().update(_TYPED_STORAGES)
+globals().update(_SETTINGS)
+globals().update(_FORMATS)
+cfloat, cdouble = complex64, complex128
 double, float, half = float64, float32, float16
 long, int, short = int64, int32, int16
 e, inf, nan, newaxis, pi = _math.e, _math.inf, _math.nan, None, _math.pi
 
-_ROOMS = frozenset(
-    ("autograd", "cuda", "data", "distributed", "futures", "info", "nn", "optim", "testing")
-) | {"multiprocessing", "utils"}
+# Names of rooms that are imported with the first of them.
+_HOMES = {
+    "autocast": "amp",
+    "celu_": "nn.functional",
+    "compile": "compiler",
+    "get_autocast_dtype": "amp.autocast_mode",
+    "is_autocast_enabled": "amp.autocast_mode",
+    "load": "serialization",
+    "rrelu_": "nn.functional",
+    "save": "serialization",
+    "selu_": "nn.functional",
+    "threshold_": "nn.functional",
+    "vmap": "func",
+}
+_find_torch_here()
 __all__ = [
     "Generator",
     "Size",
     "Tensor",
+    "TypedStorage",
+    "UntypedStorage",
+    "autocast",
+    "bfloat16",
     "bool",
+    "cdouble",
+    "celu_",
+    "cfloat",
+    "compile",
+    "complex64",
+    "complex128",
     "default_generator",
     "device",
     "double",
@@ -81,6 +132,9 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "from_dlpack",
+    "get_autocast_dtype",
+    "get_default_device",
     "get_default_dtype",
     "get_num_threads",
     "half",
@@ -88,37 +142,59 @@ __all__ = [
     "inf",
     "inference_mode",
     "initial_seed",
+    "install_as_torch",
     "int",
     "int8",
     "int16",
     "int32",
     "int64",
+    "is_autocast_enabled",
     "is_grad_enabled",
+    "is_storage",
+    "layout",
+    "load",
     "long",
     "manual_seed",
+    "memory_format",
     "nan",
     "newaxis",
     "no_grad",
     "pi",
     "return_types",
+    "rrelu_",
+    "save",
     "seed",
+    "selu_",
+    "set_default_device",
     "set_default_dtype",
     "set_grad_enabled",
     "set_num_threads",
     "set_printoptions",
     "short",
+    "sparse_coo",
+    "strided",
+    "threshold_",
+    "to_dlpack",
     "uint8",
+    "vmap",
 ]
-__all__ += sorted({**_NAMES, **_TYPED_TENSORS})  # noqa: PLE0605 (the catalogue says its names)
+__all__ += sorted({**_NAMES, **_TYPED_TENSORS, **_TYPED_STORAGES, **_SETTINGS, **_FORMATS})  # noqa: PLE0605 (the catalogue says its names)
+
+# einops knows a kind of tensors by a class that is there when it meets one.
+_after_import("einops._backends", f"{__name__}.utils.einops")
 
 
 def __getattr__(name: str) -> _Any:
-    """Import a room when it is first named."""
+    """Import a room, or the room of a name, when it is first named."""
     if name in _ROOMS:
         return _importlib.import_module(f"{__name__}.{name}")
+    if name in _HOMES:
+        found = getattr(_importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+        globals()[name] = found
+        return found
     raise _missing(__name__, name)
 
 
 def __dir__() -> list[str]:
-    """Return the names of all ops and rooms."""
-    return sorted({*globals(), *_ROOMS})
+    """Return the names that are for users: ops, types and public rooms."""
+    return sorted({*__all__, *_ROOMS, "__version__"})

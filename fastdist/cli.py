@@ -1,4 +1,4 @@
-"""The command `fastdist`: run, demo, info, version."""
+"""The command `fastdist`: run, as-torch, demo, info, version."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from fastdist.launch.command_parser import did_you_mean
 
@@ -13,11 +14,19 @@ _HELP = """usage: fastdist COMMAND ...
 
 commands:
   run      start a job: fastdist run -n 3 train.py
-  demo     train a small model whose layers live in three processes
+  as-torch start a PyTorch program with fastdist for torch: fastdist as-torch train.py
+  demo     train a small model whose layers live in three processes; --list: what else there is
   info     say what is here and what is missing: versions, CPU, BLAS, GPU, kernel cache
   version  print fastdist's version
 
 `fastdist COMMAND --help` tells more.
+"""
+_AS_TORCH_HELP = """usage: fastdist as-torch PROGRAM ...
+       fastdist as-torch -m MODULE ...
+
+Start a Python program in which `import torch` finds fastdist, in all processes that it starts as
+well. What follows is for Python: a script and its arguments, as `python` takes them. Workers of a
+job are started by `fastdist run --as-torch`, other processes by fastdist.install_as_torch().
 """
 _INFO_HELP = """usage: fastdist info
 
@@ -75,7 +84,27 @@ def _run(arguments: Sequence[str]) -> int:
     return run(arguments)
 
 
+def _as_torch(arguments: Sequence[str]) -> int:
+    if arguments and arguments[0] not in _HELP_WORDS:
+        _become(arguments)
+    print(_AS_TORCH_HELP, end="")
+    return 0 if arguments else _USAGE_ERROR
+
+
+def _become(arguments: Sequence[str]) -> NoReturn:
+    from fastdist.as_torch import environment
+
+    # The program takes this process's place: its status, signals and tracebacks are Python's own.
+    sys.stdout.flush()
+    command = [sys.executable, *arguments]
+    os.execve(sys.executable, command, {**os.environ, **environment(os.environ)})
+
+
 def _demo(arguments: Sequence[str]) -> int:
+    if arguments and (arguments[0] == "--list" or not arguments[0].startswith("-")):
+        from fastdist.examples.catalogue import run_by_name
+
+        return run_by_name(arguments)
     from fastdist.examples.digits_settings import make_folder, parse_settings
     from fastdist.launch.main import main as run
 
@@ -114,6 +143,7 @@ def _refuse_arguments(name: str, arguments: Sequence[str], text: str) -> int:
 
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "run": _run,
+    "as-torch": _as_torch,
     "demo": _demo,
     "info": _info,
     "version": _version,

@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept: list[pytest.Item] = []
     gone: list[pytest.Item] = []
     for item in items:
-        reasons = [reason for mark in item.iter_markers() if (reason := why_not(mark.name, config))]
+        reasons = [reason for mark in item.iter_markers() if (reason := why_not(mark, config))]
         for reason in reasons[:1]:
             deselected_because[reason] += 1
         (gone if reasons else kept).append(item)
@@ -96,8 +96,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
 
 
-def why_not(mark: str, config: pytest.Config) -> str | None:
+def why_not(given: pytest.Mark, config: pytest.Config) -> str | None:
     """Return why tests with this mark cannot run now, or None if they can."""
+    mark = given.name
+    if mark == "interop":
+        return no_others(*given.args)
     if mark == "gpu":
         return no_gpu()
     if mark == "nvrtc":
@@ -109,6 +112,12 @@ def why_not(mark: str, config: pytest.Config) -> str | None:
     if mark == "slow" and not config.option.slow and "slow" not in config.option.markexpr:
         return "slow: give --slow or -m slow"
     return None
+
+
+@functools.cache
+def no_others(*packages: str) -> str | None:
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    return f"interop: {' and '.join(missing)} not installed" if missing else None
 
 
 @functools.cache

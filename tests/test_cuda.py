@@ -8,10 +8,10 @@ import sys
 import pytest
 
 import fastdist
-from fastdist.backends.backend import backend_of
 from fastdist.core.device import Device
 from fastdist.core.errors import DeviceError
 from fastdist.core.generator import default_generator_of
+from fastdist.devices.backend import backend_of
 
 
 def gpus() -> int:
@@ -58,3 +58,15 @@ def test_a_device_that_is_no_gpu_is_refused() -> None:
 def test_no_stream_leaves_things_as_they_are() -> None:
     with fastdist.cuda.stream(None):
         assert fastdist.ones(1).item() == 1.0
+
+
+def test_what_programs_ask_before_they_decide_is_answered_without_a_gpu() -> None:
+    assert not fastdist.cuda.is_bf16_supported()
+    fastdist.cuda.empty_cache()
+    if not gpus():
+        assert fastdist.cuda.memory_allocated() == fastdist.cuda.max_memory_allocated() == 0
+        assert fastdist.cuda.get_rng_state_all() == [] and not fastdist.cuda.is_initialized()
+        with pytest.raises(DeviceError):
+            fastdist.cuda.set_device(0)
+        with pytest.raises(AttributeError, match=r"nearest in fastdist\.cuda: synchronize"):
+            _ = fastdist.cuda.syncronize

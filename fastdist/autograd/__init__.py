@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from ..core.missing import explain_missing
 from ..graph.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
-from . import anomaly_mode, forward_ad, function, functional, graph
+from . import anomaly_mode, forward_ad, function, functional, graph, variable
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .differentiate import backward, grad
 from .function import Function
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
+from .variable import Variable
 
 __all__ = [
     "Function",
     "GradcheckError",
+    "Variable",
     "anomaly_mode",
     "backward",
     "detect_anomaly",
@@ -34,6 +36,7 @@ __all__ = [
     "no_grad",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "variable",
 ]
 
 explain_missing(__name__, functional.__name__, forward_ad.__name__)

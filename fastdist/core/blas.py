@@ -155,6 +155,15 @@ def set_blas_threads(count: int) -> bool:
     return True
 
 
+def end_blas_threads() -> None:
+    """End the threads of NumPy's OpenBLAS, as it does itself at a fork; the next product that wants
+    them starts others.
+    """
+    shutdown = getattr(_library(), "blas_thread_shutdown_", None)
+    if shutdown is not None:
+        shutdown()
+
+
 def _function(name: str, result: str | None) -> Callable[..., Any] | None:
     import ctypes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import ClassVar
 
 from .errors import DeviceError
@@ -59,6 +60,14 @@ class Device:
         named = cls(device)
         return named if named.type != "cpu" else CPU
 
+    def __enter__(self) -> Device:
+        """Let what is made in this block, by this thread, be made on this device."""
+        choose(Device.parse(self))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        choose(None)
+
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
@@ -72,3 +81,46 @@ class Device:
 
 
 CPU = Device("cpu")
+
+
+class _Choices(threading.local):
+    # The devices that this thread's open blocks chose, innermost last; the first is for good.
+    stack: tuple[Device | None, ...] = (None,)
+
+
+class _Chosen:
+    """How many choices are open in all threads: without any, nobody looks at the thread's own."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+chosen = _Chosen()
+_choices = _Choices()
+_chosen_lock = threading.Lock()
+
+
+def choose(device: Device | None) -> None:
+    """Open a choice of this thread, or with None close the last one."""
+    _choices.stack = _choices.stack[:-1] if device is None else (*_choices.stack, device)
+    _count(-1 if device is None else 1)
+
+
+def set_default_device(device: str | Device | None) -> None:
+    """Make what this thread makes without `device=` on this device; None stands for the CPU."""
+    before = _choices.stack[0]
+    wanted = None if device is None else Device.parse(device)
+    _choices.stack = (wanted, *_choices.stack[1:])
+    _count((wanted is not None) - (before is not None))
+
+
+def get_default_device() -> Device:
+    """Return the device on which this thread makes what is given none."""
+    return next((one for one in reversed(_choices.stack) if one is not None), CPU)
+
+
+def _count(change: int) -> None:
+    with _chosen_lock:
+        chosen.count += change

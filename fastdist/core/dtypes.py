@@ -54,6 +54,44 @@ float16: Final = DType("float16", "float16", 6, 6)
 float32: Final = DType("float32", "float32", 7, 7)
 float64: Final = DType("float64", "float64", 8, 8)
 
+
+class AbsentDType(DType):
+    """A dtype of PyTorch's that fastdist does not have yet. Programs may name it, hold it in their
+    tables and compare dtypes with it; what would need elements of it raises.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, itemsize: int, *, is_complex: bool) -> None:
+        self.name = name
+        self.itemsize = itemsize
+        self.code, self.rank = -1, high_rank
+        self.is_complex = is_complex
+        self.is_floating_point = not is_complex
+        self.is_signed = True
+
+    @property
+    def numpy(self) -> Any:  # type: ignore[override]
+        """Raise: NumPy's twin is what is missing."""
+        raise DTypeError(
+            f"{self!r} is not there yet: fastdist computes in float16, float32 and float64, and "
+            "in integers"
+        )
+
+    def __reduce__(self) -> Any:
+        return _absent, (self.name,)
+
+
+high_rank: Final = 9
+bfloat16: Final = AbsentDType("bfloat16", 2, is_complex=False)
+complex64: Final = AbsentDType("complex64", 8, is_complex=True)
+complex128: Final = AbsentDType("complex128", 16, is_complex=True)
+
+
+def _absent(name: str) -> DType:
+    return {one.name: one for one in (bfloat16, complex64, complex128)}[name]
+
+
 ALL: Final = (bool_, uint8, int8, int16, int32, int64, float16, float32, float64)
 _BY_CODE: Final = {dtype.code: dtype for dtype in ALL}
 _BY_NUMPY: Final = {dtype.numpy: dtype for dtype in ALL}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 # +-- DeclarationError
 # +-- ContextError                     a distributed autograd context that is not there
 # |   +-- ContextReleasedError
-# +-- FutureError, SharedMemoryError
+# +-- FutureError, SharedMemoryError, MissingFolderError
 # +-- StoreError
 # |   +-- StoreTimeoutError, StoreLostError
 # |   +-- RendezvousError
@@ -32,6 +32,10 @@ class ShapeError(FastdistError, RuntimeError, ValueError):
 
 class DTypeError(FastdistError, RuntimeError, TypeError):
     """A dtype that an operation cannot take or give."""
+
+
+class NoKernelError(DTypeError, NotImplementedError):
+    """A dtype for which an operation is not implemented, here as in PyTorch."""
 
 
 class DeviceError(FastdistError, RuntimeError):
@@ -76,6 +80,10 @@ class FutureError(FastdistError, RuntimeError):
 
 class SharedMemoryError(FastdistError, RuntimeError):
     """Memory that cannot be shared among processes, or that its sender took along as it ended."""
+
+
+class MissingFolderError(FastdistError, RuntimeError, FileNotFoundError):
+    """A file to be written in a folder that does not exist."""
 
 
 class StoreError(FastdistError, RuntimeError):

@@ -108,6 +108,12 @@ class Generator:
         part = self.reserve(philox.blocks_for(count + count % 2, philox.words_each(dtype)))
         return philox.normal(*part, count, dtype).reshape(shape)
 
+    def open_uniform(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
+        """Return numbers in (0, 1) as float64, as fine as dtype has words."""
+        count = prod(shape)
+        part = self.reserve(philox.blocks_for(count, philox.words_each(dtype)))
+        return philox.open_uniform(*part, count, dtype).reshape(shape)
+
     def integers(self, low: int, high: int, shape: Sequence[int]) -> np.ndarray:
         """Return integers in [low, high), as int64.
 

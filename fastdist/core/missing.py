@@ -1,35 +1,87 @@
-"""What a public module says of a name that it does not have: what it has, and how to add one."""
+"""What is said of a name that a public module does not have: the nearest ones, or what to do."""
 
 from __future__ import annotations
 
 import functools
+import opcode
 import sys
-from types import ModuleType
+from collections.abc import Callable, Iterable
+from types import FrameType, ModuleType
+from typing import Any, NoReturn
 
 # So many names can be read; where there are more, it is of more use to know where they are listed.
 _LISTED = 60
+_NO_GRAPHS = "programs are not captured as graphs here: call the function or module itself"
 # What does the work of a name that is missing: not found by its spelling.
 _INSTEAD = {
-    "fastdist.save": "pickle.dump(model.state_dict(), file) keeps the same",
-    "fastdist.load": "pickle.load(file) reads what pickle.dump kept; only of files that you trust",
+    "fastdist.fx": _NO_GRAPHS,
+    "fastdist._dynamo": _NO_GRAPHS,
+    "fastdist._inductor": _NO_GRAPHS,
+    "fastdist.export": _NO_GRAPHS,
 }
 
 
-def missing(module: str, name: str) -> AttributeError:
+def missing(module: str, name: str) -> AttributeError | ImportError:
     """Return the error of a name that a public module lacks.
 
-    Note    Python itself adds "Did you mean ...?" where it shows the error
+    Note    `from module import name` gets an ImportError: of an AttributeError Python would keep
+            the words to itself
     """
     found = sys.modules[module]
-    text = f"module {module!r} has no attribute {name!r}"
-    instead = _INSTEAD.get(f"{module}.{name}")
-    if instead is not None:
-        text += f"; {instead}"
-    elif not name.startswith("__"):
-        names = _offered(found)
-        listed = ", ".join(names) if len(names) <= _LISTED else f"what dir({module}) lists"
-        text += f"; it has: {listed}. CONTRIBUTING.md tells how to add one"
+    told = _told(f"{module}.{name}", name, found)
+    if not name.startswith("__") and _is_from_import():
+        text = f"cannot import name {name!r} from {module!r}{told}"
+        return ImportError(text, name=module, path=getattr(found, "__file__", None))
+    text = f"module {module!r} has no attribute {name!r}{told}"
     return AttributeError(text, name=name, obj=found)
+
+
+def missing_module(asked: str, own: str, rooms: Iterable[str]) -> ModuleNotFoundError:
+    """Return the error of a module that was asked for under one name and would be `own` here;
+    rooms are the modules that the package itself has.
+    """
+    parent, _, name = own.rpartition(".")
+    found = sys.modules.get(parent)
+    names = sorted(room for room in rooms if not room.startswith("_"))
+    told = "" if found is None else _told(own, name, found, None if "." in parent else names)
+    return ModuleNotFoundError(f"No module named {asked!r}{told}", name=asked)
+
+
+def instead(names: dict[str, str]) -> None:
+    """Register what is said of full names that are missing: what does their work, or why nothing
+    does.
+    """
+    _INSTEAD.update(names)
+
+
+def refusing(module: str, name: str, words: str) -> Callable[..., NoReturn]:
+    """Return a function that programs can import by its name, and that says when it is called why
+    it does nothing here.
+    """
+
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(f"{module}.{name}: {words}")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__module__ = module
+    refuse.__doc__ = f"Raise NotImplementedError: {words}."
+    return refuse
+
+
+def _told(whole: str, name: str, module: ModuleType, names: list[str] | None = None) -> str:
+    said = _INSTEAD.get(whole)
+    if said is not None:
+        return f"; {said}"
+    if name.startswith("__"):
+        return ""
+    from difflib import get_close_matches
+
+    names = _offered(module) if names is None else names
+    near = get_close_matches(name, names, 3)
+    if near:
+        return f"; nearest in {module.__name__}: {', '.join(near)}"
+    listed = ", ".join(names) if len(names) <= _LISTED else f"what dir({module.__name__}) lists"
+    return f"; it has: {listed}. CONTRIBUTING.md tells how to add one"
 
 
 def _offered(module: ModuleType) -> list[str]:
@@ -45,11 +97,24 @@ def _is_function(value: object) -> bool:
     return value is None or (callable(value) and not isinstance(value, type))
 
 
+def _is_from_import() -> bool:
+    """Say whether the code that asks for the name is a `from module import name`."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("fastdist"):
+        frame = frame.f_back
+    if frame is None:
+        return False
+    return frame.f_code.co_code[frame.f_lasti] == _IMPORT_FROM
+
+
+_IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
+
+
 def explain_missing(*modules: str) -> None:
     """Let modules that find all their names in themselves say so of any other."""
     for module in modules:
         vars(sys.modules[module])["__getattr__"] = functools.partial(_refuse, module)
 
 
-def _refuse(module: str, name: str) -> None:
+def _refuse(module: str, name: str) -> Any:
     raise missing(module, name)

@@ -131,6 +131,22 @@ def normal(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarra
     return out.reshape(-1)[:count].astype(dtype)
 
 
+def open_uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """Return numbers in (0, 1), for those who take logarithms; of dtype's words, as float64."""
+    if dtype.name == "float64":
+        kept = words64(seed, first, count) >> np.uint64(12)
+        return (kept + 0.5) * 2.0**-52
+    return (words32(seed, first, count) + 0.5) * 2.0**-32
+
+
+def words_at(seed: int, first: int, elements: np.ndarray, attempt: int) -> np.ndarray:
+    """Return the four words of blocks first + elements: one block for each element.
+
+    Shape   (n,) -> (4, n)
+    """
+    return _words_of(seed, _places(first, elements), attempt).T
+
+
 def words_each(dtype: np.dtype[Any]) -> int:
     """Return how many words an element of `uniform` and of `normal` takes."""
     return 2 if dtype.name == "float64" else 1

@@ -37,13 +37,13 @@ _TABLE = {
     (1, "same"): (
         "neg abs sign reciprocal square sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan"
         " asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc erfinv lgamma digamma"
-        " floor ceil round trunc bitwise_not"
+        " erfcx ndtri i0e i1e floor ceil round trunc bitwise_not"
     ),
     (1, "bool"): "logical_not isnan isinf isfinite signbit",
     (2, "same"): (
         "add sub mul div pow floor_divide remainder fmod minimum maximum atan2 copysign hypot"
-        " nextafter polygamma gcd bitwise_and bitwise_or bitwise_xor bitwise_left_shift"
-        " bitwise_right_shift"
+        " nextafter polygamma zeta igamma igammac gamma_slope gcd bitwise_and bitwise_or"
+        " bitwise_xor bitwise_left_shift bitwise_right_shift"
     ),
     (2, "bool"): "eq ne lt le gt ge logical_and logical_or logical_xor",
     (3, "same"): "where",

@@ -1,5 +1,70 @@
-"""The version: what the wheel, the handshake between workers and `fastdist version` say."""
+"""The versions: fastdist's own, and that of the PyTorch whose names and signatures it follows."""
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
+# What the wheel, the handshake between workers and `fastdist version` say.
 __version__ = "0.1.0"
+
+
+class TorchVersion(str):
+    """A version that compares as versions do: with another one, a text, a tuple of numbers.
+
+    Note    a text that is no version is compared letter by letter, as torch's does
+    """
+
+    __slots__ = ()
+
+    def __lt__(self, other: Any) -> bool:
+        mine, theirs = _keys(self, other)
+        return bool(mine < theirs)
+
+    def __le__(self, other: Any) -> bool:
+        mine, theirs = _keys(self, other)
+        return bool(mine <= theirs)
+
+    def __gt__(self, other: Any) -> bool:
+        return not self <= other
+
+    def __ge__(self, other: Any) -> bool:
+        return not self < other
+
+    def __eq__(self, other: object) -> bool:
+        mine, theirs = _keys(self, other)
+        return bool(mine == theirs)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+def _keys(one: str, other: Any) -> tuple[Any, Any]:
+    """Return what two versions are compared by."""
+    text = ".".join(map(str, other)) if isinstance(other, tuple | list) else str(other)
+    keys = _key(one), _key(text)
+    return (str(one), text) if None in keys else keys
+
+
+_VERSION = re.compile(r"v?(\d+(?:\.\d+)*)(?:[._-]?(a|b|rc|dev|post)[a-z]*\.?(\d*))?(?:\+(.*))?")
+# A final release (None) lies between its candidates and what came after it.
+_STAGES = {"dev": -4, "a": -3, "b": -2, "rc": -1, None: 0, "post": 1}
+
+
+def _key(text: str) -> tuple[Any, ...] | None:
+    """Return release numbers without zeros at their end, stage and local part; None for no
+    version.
+    """
+    found = _VERSION.fullmatch(text.strip().lower())
+    if found is None:
+        return None
+    release = [int(number) for number in found[1].split(".")]
+    while release and release[-1] == 0:
+        release.pop()
+    return tuple(release), _STAGES[found[2]], int(found[3] or 0), found[4] or ""
+
+
+# The names and signatures are those of this PyTorch; pythonpath/torch.dist-info says it as well.
+TORCH_VERSION = TorchVersion("2.13.0+fastdist")

@@ -3,8 +3,9 @@
 dataset.py says what data is, sampler.py in what order it is read, collate.py how samples become a
 batch. loader.py is the DataLoader, passes.py what its iter() returns; with num_workers it has
 batches made by other processes: worker_pool.py starts and asks them, worker_process.py is what runs
-there. Workers are spawned, never forked: a fork would copy OpenMP's pool without its threads,
-sockets, and locks held by other threads.
+there. start_method.py tells how they start: forked where this process has no other thread, by a
+server that forks them otherwise, since a fork copies locks that are held, sockets and pools without
+the threads that they belong to.
 
 The order of samples depends on the generator alone, not on num_workers.
 """
@@ -12,11 +13,13 @@ The order of samples depends on the generator alone, not on num_workers.
 from __future__ import annotations
 
 from ..core.missing import explain_missing
-from .collate import default_collate
+from .collate import default_collate, default_convert
 from .dataset import (
+    ChainDataset,
     ConcatDataset,
     Dataset,
     IterableDataset,
+    StackDataset,
     Subset,
     TensorDataset,
     random_split,
@@ -24,6 +27,7 @@ from .dataset import (
 from .loader import DataLoader
 from .sampler import (
     BatchSampler,
+    DistributedSampler,
     RandomSampler,
     Sampler,
     SequentialSampler,
@@ -34,19 +38,23 @@ from .worker_process import WorkerInfo, get_worker_info
 
 __all__ = [
     "BatchSampler",
+    "ChainDataset",
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
+    "StackDataset",
     "Subset",
     "SubsetRandomSampler",
     "TensorDataset",
     "WeightedRandomSampler",
     "WorkerInfo",
     "default_collate",
+    "default_convert",
     "get_worker_info",
     "random_split",
 ]

@@ -44,6 +44,28 @@ def default_collate(batch: Sequence[Any]) -> Any:
     )
 
 
+def default_convert(data: Any) -> Any:
+    """Return a sample with tensors for its arrays; what is no array stays what it is."""
+    if isinstance(data, Tensor | str | bytes):
+        return data
+    if isinstance(data, np.ndarray):
+        return data if data.dtype.kind in "USO" else as_tensor(data)
+    if isinstance(data, np.generic):
+        return data if isinstance(data, np.str_ | np.bytes_) else tensor(np.asarray(data))
+    if isinstance(data, Mapping):
+        converted = {key: default_convert(data[key]) for key in data}
+        return converted if type(data) is dict else type(data)(converted)  # type: ignore[call-arg]
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*[default_convert(part) for part in data])
+    if isinstance(data, Sequence):
+        parts = [default_convert(part) for part in data]
+        try:
+            return parts if type(data) is tuple else type(data)(parts)  # type: ignore[call-arg]
+        except TypeError:  # such as a range
+            return parts
+    return data
+
+
 def _mapping(batch: Sequence[Any]) -> Any:
     first = batch[0]
     collated = {key: default_collate([sample[key] for sample in batch]) for key in first}

@@ -34,6 +34,82 @@ class IterableDataset(Dataset[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError(f"{type(self).__name__} does not define __iter__")
 
+    def __add__(self, other: Dataset[T_co]) -> ChainDataset[T_co]:  # type: ignore[override]
+        return ChainDataset([self, other])
+
+
+class ChainDataset(IterableDataset[T_co]):
+    """Iterable datasets one behind the other.
+
+    Raises  AssertionError, when it comes to one that is not iterable
+    """
+
+    def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
+        self.datasets = datasets
+
+    def _in_turn(self) -> Iterator[Any]:
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise AssertionError("ChainDataset only supports IterableDataset")
+            yield dataset
+
+    def __iter__(self) -> Iterator[T_co]:
+        for dataset in self._in_turn():
+            yield from dataset
+
+    def __len__(self) -> int:
+        return sum(len(dataset) for dataset in self._in_turn())
+
+
+class StackDataset(Dataset[Any]):
+    """Datasets of one length side by side: samples are tuples, or dicts for those with names.
+
+    Raises  ValueError for none, for some with names and some without, for unequal lengths
+    """
+
+    datasets: tuple[Any, ...] | dict[str, Any]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and kwargs:
+            raise ValueError(
+                "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like "
+                "input/output, but both types are given."
+            )
+        if not args and not kwargs:
+            raise ValueError("At least one dataset should be passed")
+        self.datasets = args or kwargs
+        lengths = [len(dataset) for dataset in args or kwargs.values()]
+        if len(set(lengths)) > 1:
+            raise ValueError(f"Size mismatch between datasets: they are {lengths} long")
+        self._length = lengths[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(self.datasets, dict):
+            return {name: dataset[index] for name, dataset in self.datasets.items()}
+        return tuple([dataset[index] for dataset in self.datasets])
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        """Return several samples; of each dataset at once where it can do so."""
+        named = isinstance(self.datasets, dict)
+        parts = self.datasets.values() if isinstance(self.datasets, dict) else self.datasets
+        columns = [_items(dataset, indices) for dataset in parts]
+        for column in columns:
+            if len(column) != len(indices):
+                raise ValueError(
+                    "Nested dataset's output size mismatch. Expected "
+                    f"{len(indices)}, got {len(column)}"
+                )
+        rows = zip(*columns, strict=True)
+        return [dict(zip(self.datasets, row, strict=True)) if named else row for row in rows]
+
+    def __len__(self) -> int:
+        return self._length
+
+
+def _items(dataset: Any, indices: list[Any]) -> Any:
+    together = getattr(dataset, "__getitems__", None)
+    return together(indices) if callable(together) else [dataset[i] for i in indices]
+
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Rows of tensors: sample i is the i-th row of each.
@@ -105,6 +181,13 @@ class Subset(Dataset[T_co]):
         if isinstance(index, list):
             return self.dataset[[self.indices[i] for i in index]]
         return self.dataset[self.indices[index]]
+
+    def __getitems__(self, indices: list[int]) -> list[T_co]:
+        """Return several samples, at once where the dataset can do so."""
+        if type(self).__getitem__ is not Subset.__getitem__:  # a subclass knows better
+            return [self[i] for i in indices]
+        found: list[T_co] = _items(self.dataset, [self.indices[i] for i in indices])
+        return found
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
+from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
+from ..core.caller_warning import warn_caller
 from ..core.generator import Generator, default_generator
-from .collate import default_collate
+from ..devices.gpus import device_count
+from .collate import default_collate, default_convert
 from .dataset import Dataset, IterableDataset
 from .fetch import Fetcher
-from .passes import PassElsewhere, PassHere
+from .passes import Pass, PassElsewhere, PassHere
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 from .worker_pool import WorkerPool
 
 T_co = TypeVar("T_co", covariant=True)
+_FIXED = frozenset(
+    {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"}
+)
 
 
 class DataLoader(Generic[T_co]):
@@ -25,8 +33,10 @@ class DataLoader(Generic[T_co]):
 
     Thread  one at a time
     Raises  ValueError for options that exclude each other or are out of range
-    Note    workers are spawned: dataset, collate_fn and worker_init_fn must pickle, and a script
-            must begin its work under `if __name__ == "__main__":`; pin_memory changes nothing
+    Note    workers are forked where this process has no other threads; otherwise, and where a
+            multiprocessing_context says so, dataset, collate_fn and worker_init_fn must pickle, and
+            a script must begin its work under `if __name__ == "__main__":`. pin_memory changes
+            nothing; without in_order, batches come as soon as they are made
     """
 
     def __init__(
@@ -42,20 +52,27 @@ class DataLoader(Generic[T_co]):
         drop_last: bool = False,
         timeout: float = 0,
         worker_init_fn: Callable[[int], Any] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
         *,
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
-        generator: Generator | None = None,
+        pin_memory_device: str = "",
+        in_order: bool = True,
     ) -> None:
         _require_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         _require_no_conflict(
             dataset, batch_size, shuffle, sampler, batch_sampler, drop_last=drop_last
         )
+        _warn_of_many(num_workers)
         self.dataset = dataset
         self.num_workers = num_workers
-        self.prefetch_factor = prefetch_factor
+        self.prefetch_factor = 2 if prefetch_factor is None and num_workers else prefetch_factor
+        self.multiprocessing_context = multiprocessing_context
         self.persistent_workers = persistent_workers
+        self.in_order = in_order
         self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
         self.generator = generator
@@ -65,10 +82,30 @@ class DataLoader(Generic[T_co]):
         if batch_sampler is None and batch_size is not None:
             batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
         self.batch_sampler = batch_sampler
-        if collate_fn is None and batch_sampler is not None:
-            collate_fn = default_collate
+        if collate_fn is None:
+            collate_fn = default_convert if batch_sampler is None else default_collate
         self.collate_fn = collate_fn
         self._pool: WorkerPool | None = None
+        self._told_length: int | None = None
+        self._is_made = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute. Raises ValueError for those that iterating depends on."""
+        if name in _FIXED and self.__dict__.get("_is_made"):
+            raise ValueError(
+                f"{name} attribute should not be set after {type(self).__name__} is initialized: "
+                "make another one"
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def multiprocessing_context(self) -> Any:
+        """The context of multiprocessing that starts the workers; None chooses the fastest."""
+        return self._context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, given: Any) -> None:
+        self._context = _context_of(given, self.num_workers)
 
     def _make_sampler(self, shuffle: bool | None) -> Iterable[Any]:
         if isinstance(self.dataset, IterableDataset):
@@ -83,31 +120,47 @@ class DataLoader(Generic[T_co]):
 
     def __len__(self) -> int:
         if isinstance(self.dataset, IterableDataset):
-            count = len(self.dataset)  # type: ignore[arg-type]
+            count = self._told_length = len(self.dataset)  # type: ignore[arg-type]
             if self.batch_size is None:
                 return count
             return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
         return len(self._indices)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Any]:
+        if self.pin_memory_device:
+            warn_caller(
+                "pin_memory_device is deprecated, the current accelerator will be used as the "
+                f"device, ignore pin_memory_device='{self.pin_memory_device}'."
+            )
+        if self.pin_memory and not device_count():
+            warn_caller(
+                "'pin_memory' argument is set as true but no accelerator is found, then device "
+                "pinned memory won't be used."
+            )
         # Drawn also without workers, so that num_workers changes nothing that is drawn later.
         seed = int((self.generator or default_generator).integers(0, 1 << 62, ()))
         fetcher = Fetcher(
             self.dataset, self.collate_fn, self.batch_sampler is not None, self.drop_last
         )
         if self.num_workers == 0:
-            return PassHere(fetcher, self._indices)
+            return self._counted(PassHere(fetcher, self._indices))
         pool, self._pool = self._pool, None
         if pool is None:
-            pool = WorkerPool(fetcher, self.num_workers, self.worker_init_fn)
-        return PassElsewhere(
+            pool = WorkerPool(fetcher, self.num_workers, self.worker_init_fn, self._context)
+        elsewhere = PassElsewhere(
             pool,
             self._take_back,
             self._indices,
             seed=seed,
             ahead=self.prefetch_factor or 2,
             timeout_s=self.timeout,
+            in_order=self.in_order,
         )
+        return self._counted(elsewhere)
+
+    def _counted(self, batches: Pass) -> Pass:
+        batches.expect(self._told_length, self.dataset, self.num_workers)
+        return batches
 
     def _take_back(self, pool: WorkerPool) -> None:
         if self.persistent_workers and self._pool is None:
@@ -124,6 +177,42 @@ class DataLoader(Generic[T_co]):
     def __del__(self) -> None:
         if getattr(self, "_pool", None) is not None:
             self.close()
+
+
+def _context_of(given: Any, num_workers: int) -> BaseContext | None:
+    if given is None:
+        return None
+    if num_workers == 0:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading (num_workers > "
+            f"0), but got num_workers={num_workers}"
+        )
+    if isinstance(given, str):
+        methods = multiprocessing.get_all_start_methods()
+        if given not in methods:
+            raise ValueError(
+                "multiprocessing_context option should specify a valid start method in "
+                f"{methods!r}, but got multiprocessing_context={given!r}"
+            )
+        return multiprocessing.get_context(given)
+    if not isinstance(given, BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string "
+            f"specifying the start method, but got multiprocessing_context={given!r}"
+        )
+    return given
+
+
+def _warn_of_many(num_workers: int) -> None:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if cores is not None and num_workers > cores:
+        warn_caller(
+            f"This DataLoader will create {num_workers} worker processes in total. Our suggested "
+            f"max number of worker in current system is {cores}, which is smaller than what this "
+            "DataLoader is going to create. Please be aware that excessive worker creation might "
+            "get DataLoader running slow or even freeze, lower the worker number to avoid "
+            "potential slowness/freeze if necessary."
+        )
 
 
 def _require_workers(

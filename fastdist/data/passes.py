@@ -9,11 +9,49 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
+from ..core.caller_warning import warn_caller
 from .fetch import Fetcher
 from .worker_pool import WorkerPool
 
 
-class PassHere:
+class Pass:
+    """One pass over the data; counts what an iterable dataset gives beyond the length it told."""
+
+    _count = 0
+    _told: int | None = None
+
+    def expect(self, told: int | None, dataset: Any, num_workers: int) -> None:
+        """Warn from the first batch on that is one too many."""
+        self._told, self._dataset, self._num_workers = told, dataset, num_workers
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        batch = self._next()
+        self._count += 1
+        if self._told is not None and self._count > self._told:
+            self._warn_of_length()
+        return batch
+
+    def _next(self) -> Any:
+        raise NotImplementedError
+
+    def _warn_of_length(self) -> None:
+        text = (
+            f"Length of IterableDataset {self._dataset} was reported to be {self._told}(when "
+            f"accessing len(dataloader)), but {self._count} samples have been fetched. "
+        )
+        if self._num_workers > 0:
+            text += (
+                "For multiprocessing data-loading, this could be caused by not properly "
+                "configuring the IterableDataset replica at each worker: get_worker_info() tells "
+                "its share."
+            )
+        warn_caller(text)
+
+
+class PassHere(Pass):
     """Batches made in this process.
 
     Raises  what the sampler, the dataset or collate_fn raised; the next call asks for the next
@@ -25,10 +63,7 @@ class PassHere:
         self._indices: Iterator[Any] = iter(indices)
         fetcher.start()
 
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Any:
+    def _next(self) -> Any:
         return self._fetcher.fetch(next(self._indices))
 
     def __len__(self) -> int:
@@ -39,7 +74,7 @@ class PassHere:
         self._indices = iter(())
 
 
-class PassElsewhere:
+class PassElsewhere(Pass):
     """Batches made by a pool of workers; give_back gets it when they have made all.
 
     Raises  what the sampler raised here, or a worker's dataset or collate_fn there; the next call
@@ -56,19 +91,17 @@ class PassElsewhere:
         seed: int,
         ahead: int,
         timeout_s: float,
+        in_order: bool,
     ) -> None:
         self._pool: WorkerPool | None = pool
         self._give_back, self._given = give_back, indices
-        self._round = pool.begin(indices, seed, ahead, timeout_s)
+        self._round = pool.begin(indices, seed, ahead, timeout_s, in_order)
         # Not __del__: a pass that an exception's traceback holds dies in a circle, where the pool's
         # connections might be closed, without knowing it, before they are closed here.
         self._end = weakref.finalize(self, pool.close)
         self._end.atexit = False  # multiprocessing ends daemons then
 
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Any:
+    def _next(self) -> Any:
         if self._pool is None:
             raise StopIteration
         try:

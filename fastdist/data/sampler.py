@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar
 
@@ -30,6 +32,9 @@ class SequentialSampler(Sampler[int]):
 
     def __len__(self) -> int:
         return len(self.data_source)
+
+
+_PIECE = 32
 
 
 class RandomSampler(Sampler[int]):
@@ -63,7 +68,10 @@ class RandomSampler(Sampler[int]):
         generator = self.generator or default_generator
         count, left = len(self.data_source), self.num_samples
         if self.replacement:
-            yield from generator.integers(0, count, (left,)).tolist()
+            # In pieces: programs ask for 10**10 samples, and stop when they have enough.
+            while left > 0:
+                yield from generator.integers(0, count, (min(left, _PIECE),)).tolist()
+                left -= _PIECE
             return
         while left > 0 and count:
             yield from generator.permutation(count)[:left].tolist()
@@ -137,6 +145,74 @@ class WeightedRandomSampler(Sampler[int]):
 
     def __len__(self) -> int:
         return self.num_samples
+
+
+class DistributedSampler(Sampler[T_co]):
+    """The share of one process: every num_replicas-th index, from rank on, of a common order.
+
+    With shuffle the order follows from seed and epoch: `set_epoch` before each epoch gives another.
+    The first indices come again at the end until all shares are equally long; with drop_last the
+    last ones are left out instead.
+
+    Raises  RuntimeError where rank or num_replicas is neither given nor told by the job (RANK,
+            WORLD_SIZE, as `fastdist run` and torchrun set them); ValueError for a rank that is none
+    """
+
+    def __init__(
+        self,
+        dataset: Sized,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        num_replicas = _of_job("num_replicas", "WORLD_SIZE", num_replicas)
+        rank = _of_job("rank", "RANK", rank)
+        if not 0 <= rank < num_replicas:
+            raise ValueError(
+                f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"
+            )
+        self.dataset = dataset
+        self.num_replicas = num_replicas
+        self.rank = rank
+        self.epoch = 0
+        self.drop_last = drop_last
+        self.shuffle = shuffle
+        self.seed = seed
+        count = len(dataset)
+        self.num_samples = count // num_replicas if drop_last else -(-count // num_replicas)
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self) -> Iterator[T_co]:
+        order: list[Any] = list(range(len(self.dataset)))
+        if self.shuffle:
+            # The same numbers as randperm: processes that draw their order with it agree.
+            generator = Generator().manual_seed(self.seed + self.epoch)
+            order = generator.permutation(len(order)).tolist()
+        padded = itertools.islice(itertools.cycle(order), self.total_size)
+        return itertools.islice(padded, self.rank, None, self.num_replicas)
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch comes next, on which the order depends."""
+        self.epoch = epoch
+
+
+def _of_job(name: str, variable: str, given: int | None) -> int:
+    if given is not None:
+        return given
+    told = os.environ.get(variable)
+    if told is None:
+        raise RuntimeError(
+            f"DistributedSampler: {name} is neither given nor told by the variable {variable} of "
+            "the job: start the program by `fastdist run`, or give num_replicas= and rank="
+        )
+    if not told.isdigit():
+        raise ValueError(f"DistributedSampler: {variable} should be a number, but is {told!r}")
+    return int(told)
 
 
 class BatchSampler(Sampler[list[Any]]):

@@ -6,28 +6,44 @@ import multiprocessing
 import os
 import sys
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import set_spawning_popen
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from ..core.unpicklable import find_unpicklable
 from .fetch import Fetcher
+from .start_method import choose_start
 from .worker_process import Epoch, Fetch, Job, Made, run
 
 _END_TIMEOUT_S = 2.0
 
 
+# Our ends of all pipes. A child that is forked, a later worker too, must not hold them open: their
+# end is how workers learn that nobody asks any more.
+_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+def _close_ends_in_child() -> None:
+    for end in _ends:
+        end.close()
+    _ends.clear()
+
+
+os.register_at_fork(after_in_child=_close_ends_in_child)
+
+
 class Worker:
     """One process and the two pipes to it."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, context: Any) -> None:
         self.id = job.id
-        context = multiprocessing.get_context("spawn")
         requests, self.requests = context.Pipe(duplex=False)
         self.answers, answers = context.Pipe(duplex=False)
+        _ends.update((self.requests, self.answers))
         self.process = context.Process(
             target=run, args=(job, requests, answers), name=f"fastdist-data-{job.id}", daemon=True
         )
@@ -91,27 +107,42 @@ class WorkerPool:
     Thread  one
     """
 
-    def __init__(self, fetcher: Fetcher, count: int, init: Callable[[int], Any] | None) -> None:
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        count: int,
+        init: Callable[[int], Any] | None,
+        given_context: Any = None,
+    ) -> None:
         _require_guarded_script(count)
         self._workers: list[Worker] = []
+        self._owner = os.getpid()
+        context, reason = choose_start(given_context)
         try:
             for number in range(count):
-                self._workers.append(Worker(Job(number, count, fetcher, init)))
+                self._workers.append(Worker(Job(number, count, fetcher, init), context))
         except Exception:
             self.close()
-            _require_travelling(fetcher, init)
+            _require_travelling(fetcher, init, reason)
             raise
         except BaseException:
             self.close()
             raise
 
-    def begin(self, indices: Iterable[Any], seed: int, ahead: int, timeout_s: float) -> Round:
+    def begin(
+        self,
+        indices: Iterable[Any],
+        seed: int,
+        ahead: int,
+        timeout_s: float,
+        in_order: bool = True,
+    ) -> Round:
         """Begin an epoch, with `ahead` batches under way for each worker.
 
         Raises  what indices raise
         """
         try:
-            return Round(self._workers, indices, seed, ahead, timeout_s)
+            return Round(self._workers, indices, seed, ahead, timeout_s, in_order)
         except BaseException:
             self.close()
             raise
@@ -119,6 +150,8 @@ class WorkerPool:
     def close(self) -> None:
         """End all workers and wait for their ends."""
         workers, self._workers = self._workers, []
+        if os.getpid() != self._owner:  # a forked child's copy of a pool: the workers are not its
+            return
         for worker in workers:
             worker.end()
         deadline = time.monotonic() + _END_TIMEOUT_S
@@ -127,7 +160,9 @@ class WorkerPool:
 
 
 class Round:
-    """One epoch of a pool: the batches of indices, in their order, whichever worker is faster."""
+    """One epoch of a pool: the batches of indices, in their order, whichever worker is faster, or,
+    without in_order, as they come.
+    """
 
     def __init__(
         self,
@@ -136,10 +171,11 @@ class Round:
         seed: int,
         ahead: int,
         timeout_s: float,
+        in_order: bool,
     ) -> None:
         for worker in workers:
             worker.send(Epoch(seed))
-        self._timeout_s = timeout_s
+        self._timeout_s, self._in_order = timeout_s, in_order
         self._turns = deque(workers)
         self._asked: deque[tuple[Worker, int]] = deque()
         self._ended: set[Worker] = set()
@@ -180,14 +216,22 @@ class Round:
         raise StopIteration
 
     def _receive(self) -> Made:
-        worker, number = self._asked[0]
+        worker, number = self._asked[0] if self._in_order else self._first_ready()
         made = worker.receive(self._timeout_s)
         # Taken off the list now only: one that took too long is waited for by the next call.
-        self._asked.popleft()
+        self._asked.remove((worker, number))
         assert made.number == number, "answers come in the order of requests"
         if made.ended:
             self._ended.add(worker)
         return made
+
+    def _first_ready(self) -> tuple[Worker, int]:
+        # The first request of each worker is the one that it answers next.
+        first = {worker: (worker, number) for worker, number in reversed(self._asked)}
+        ready = wait([worker.answers for worker in first], self._timeout_s or None)
+        return next(
+            (entry for worker, entry in first.items() if worker.answers in ready), self._asked[0]
+        )
 
 
 def _require_guarded_script(count: int) -> None:
@@ -198,14 +242,17 @@ def _require_guarded_script(count: int) -> None:
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         script = os.path.basename(sys.argv[0]) or "the script"
-        raise SystemExit(
+        # Written here: what a server has forked ends without telling why.
+        sys.stderr.write(
             f"DataLoader(num_workers={count}): a worker process reads {script} again to find its "
             f"classes, and must not run it: put what {script} does under "
-            "`if __name__ == '__main__':`"
+            "`if __name__ == '__main__':`\n"
         )
+        sys.stderr.flush()
+        raise SystemExit(1)
 
 
-def _require_travelling(fetcher: Fetcher, init: Callable[[int], Any] | None) -> None:
+def _require_travelling(fetcher: Fetcher, init: Callable[[int], Any] | None, reason: str) -> None:
     """Raise TypeError naming the part that does not pickle, if there is one."""
     parts = {"dataset": fetcher.dataset, "collate_fn": fetcher.collate, "worker_init_fn": init}
     for name, part in parts.items():
@@ -216,7 +263,8 @@ def _require_travelling(fetcher: Fetcher, init: Callable[[int], Any] | None) -> 
             raise TypeError(
                 f"DataLoader cannot send {found.path} ({type(found.value).__name__}) to its worker "
                 f"processes: {found.error}; dataset, collate_fn and worker_init_fn must pickle: "
-                "define functions and classes at the top level of a module, or say num_workers=0"
+                "define functions and classes at the top level of a module, or say num_workers=0. "
+                f"Forked workers need no pickles, but {reason}"
             ) from error
 
 

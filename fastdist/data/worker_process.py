@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.generator import manual_seed
+from ..namespace.threads import use_one_thread
 from .fetch import Fetcher
 
 
@@ -97,6 +98,9 @@ def run(job: Job, requests: Connection, answers: Connection) -> None:
     """Serve requests until there are no more, or the process that asks is gone."""
     # Ctrl-C reaches the whole group: the process that asks decides what becomes of its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A forked one has the program's handlers, which are about the program.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    use_one_thread()
     todo: SimpleQueue[Any] = SimpleQueue()
     reader = threading.Thread(
         target=_read, args=(requests, todo), name="fastdist-data-requests", daemon=True

@@ -18,6 +18,7 @@ from ..core.device import Device
 from ..core.dtypes import DType
 from ..core.errors import DTypeError, FastdistError
 from ..core.generator import Generator
+from ..graph.modes import modes
 from ..tensor.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,24 +35,48 @@ class ArgumentError(DTypeError, ValueError):
     """An argument of the wrong kind, or a number that nothing can hold."""
 
 
-def checked(function: F) -> F:
-    """Return function with errors that name the argument at fault."""
+def checked(function: F, cast: Callable[..., Any] | None = None) -> F:
+    """Return function with errors that name the argument at fault; cast, if there is one, may
+    change the arguments of a call while modes.tracers is not zero.
+    """
 
-    @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except UNCLEAR as error:
-            ours = _in_our_names(function, args, kwargs) if kwargs else None
+            ours = _in_our_names_or_told(function, args, kwargs, error)
             if ours is None:
-                fault = None if is_clear(error) else _fault_of_call(function, args, kwargs)
-                if fault is None:
-                    raise
-                raise ArgumentError(fault) from error
+                raise
         # Python refused the names, so the function has not begun to run.
         return call(*ours[0], **ours[1])
 
-    return call  # type: ignore[return-value]
+    def cast_call(*args: Any, **kwargs: Any) -> Any:
+        # As many frames as without: warnings count them.
+        if modes.tracers and cast is not None:
+            args, kwargs = cast(args, kwargs)
+        try:
+            return function(*args, **kwargs)
+        except UNCLEAR as error:
+            ours = _in_our_names_or_told(function, args, kwargs, error)
+            if ours is None:
+                raise
+        return call(*ours[0], **ours[1])
+
+    return wraps(function)(call if cast is None else cast_call)  # type: ignore[return-value]
+
+
+def _in_our_names_or_told(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Return the arguments under other names; None where the error says what is wrong.
+
+    Raises  ArgumentError that says it, where the error does not
+    """
+    ours = _in_our_names(function, args, kwargs) if kwargs else None
+    fault = None if ours is not None or is_clear(error) else _fault_of_call(function, args, kwargs)
+    if fault is not None:
+        raise ArgumentError(fault) from error
+    return ours
 
 
 def _in_our_names(

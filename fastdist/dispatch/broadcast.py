@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..backends.backend import backend_of
 from ..core.errors import ShapeError
+from ..devices.backend import backend_of
 from ..tensor.layout import Layout, Shape
 
 

@@ -8,9 +8,12 @@ the same names for users.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
 from .arguments import checked
+from .autocast import casting
+from .output import with_out_parameter, written_parts
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,16 +43,32 @@ def composite(
     method: bool = True,
     inplace: bool = False,
     functional: bool = False,
+    takes_out: bool = False,
 ) -> Callable[[F], F]:
     """Put the decorated function into the table of composites; it takes the place of an op of its
     name.
+
+    takes_out=True gives it an `out=`, into which its result is written, or a tuple of them
     """
 
     def declare(call: F) -> F:
         known = name or call.__name__
         assert known not in COMPOSITES, f"{known} is declared twice"
-        made = checked(call)
+        made = checked(call, casting(known))
+        if takes_out:
+            made = _with_out(known, made)
         COMPOSITES[known] = Composite(known, made, function, method, inplace, functional)
         return made
 
     return declare
+
+
+def _with_out(name: str, call: F) -> F:
+    """Return call with an `out=`."""
+
+    @wraps(call)
+    def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        return written_parts(name, out, call(*args, **kwargs), (*args, *kwargs.values()))
+
+    public.__signature__ = with_out_parameter(call)  # type: ignore[attr-defined]
+    return public  # type: ignore[return-value]

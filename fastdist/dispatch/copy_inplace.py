@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.backend import backend_of
 from ..core.device import CPU
 from ..core.errors import DTypeError, ShapeError
+from ..devices.backend import backend_of
 from ..graph.forward_grad import ForwardADLevel
 from ..graph.modes import modes
 from ..graph.node import Node
@@ -28,6 +28,7 @@ from .inplace import require_may_change, set_history, will_record
 from .memory import each_place_once, require_apart, shares_memory
 from .op import OPS, PLAIN
 from .promotion import can_cast
+from .sparse_rules import is_sparse, meet_sparse
 from .tangents import levels_of, set_tangent, tangent_of, value_before, zeros_like
 
 
@@ -41,6 +42,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         and src.layout.dtype is self.layout.dtype
         and src.layout.shape == self.layout.shape
         and src.layout.device is CPU
+        and not (src.layout.is_sparse or self.layout.is_sparse)
         and may_write_at_once(self, src)
         and not shares_memory(self, src)
     ):
@@ -52,6 +54,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 def _overwrite(self: Tensor, src: Any, room: Any) -> Tensor:
     """Write src into room, which is self's raw array or that with each place in memory once."""
+    if self.layout.is_sparse or is_sparse(src):
+        return meet_sparse("copy_" if isinstance(src, Tensor) else "fill_", (self, src))  # type: ignore[no-any-return]
     require_may_change(self, writing=room is self.array)
     require_apart(self, (src,))
     layout = self.layout
@@ -164,6 +168,8 @@ def zero_(self: Tensor) -> Tensor:
         self.array.fill(0)
         storage_of(self).bump()
         return self
+    if self.layout.is_sparse:
+        return meet_sparse("zero_", (self,))  # type: ignore[no-any-return]
     return _overwrite(self, 0, each_place_once(self.array, self.layout))
 
 

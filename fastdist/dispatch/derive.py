@@ -17,8 +17,8 @@ import numpy as np
 from ..core import scalar
 from ..core.dtypes import DType, bool_
 from ..core.scalar import Body, Call, Literal, Name
-from ..tensor.tensor import Tensor
-from .constants import NUMBERS, constant
+from ..tensor.tensor import Tensor, from_array
+from .constants import NUMBERS, as_operand, constant
 from .op import OPS
 
 _ONE, _MINUS_ONE = (1, 1.0), (-1, -1.0)
@@ -110,12 +110,26 @@ def _call(primitive: str, *args: Any) -> Any:
         if len(op.tensors) == 2 and args[0].__class__ in NUMBERS:
             # As a tensor, since the short way of an op begins with one.
             args = (constant(args[0], args[1]), args[1])
+        only = getattr(op, "tensors_only", ())
+        if only:
+            given = zip(op.tensors, args, strict=True)
+            args = tuple([_as_tensor(arg, args) if name in only else arg for name, arg in given])
         return op.public(*args)
     from ..kernels.cpu.pointwise import kernel_for
 
     names = [f"x{i}" for i in range(len(args))]
     body = scalar.parse(f"{primitive}({', '.join(names)})", names)
     return kernel_for(body).small(*[np.asarray(arg, np.float64) for arg in args]).item()
+
+
+def _as_tensor(arg: Any, beside: tuple[Any, ...]) -> Any:
+    """Return a number as a tensor of the dtype of those beside it."""
+    if isinstance(arg, Tensor):
+        return arg
+    like = next(one for one in beside if isinstance(one, Tensor))
+    made = constant(arg, like) if arg.__class__ in NUMBERS else arg
+    dtype = like.layout.dtype
+    return made if isinstance(made, Tensor) else from_array(as_operand(arg, dtype))
 
 
 def _without_bool(args: tuple[Any, ...]) -> tuple[Any, ...]:

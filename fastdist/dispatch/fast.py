@@ -43,12 +43,13 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
     Tiny: Any = None
     Plain: Any = None
     Spread: Any = None
+    numbers = _numbers_beside(op)
     if not op.differentiable:
         return _comparison(op, small)
 
     def fast(input, other):  # type: ignore[no-untyped-def]
         nonlocal Tiny, Plain, Spread
-        if other.__class__ in NUMBERS and input.__class__ in PLAIN:
+        if other.__class__ in numbers and input.__class__ in PLAIN:
             other = constant(other, input)
         if (
             input.__class__ in PLAIN
@@ -95,6 +96,11 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
     return _with_swapped(silent(fast))
 
 
+def _numbers_beside(op: PointwiseOp) -> frozenset[type]:
+    """Return which classes of numbers may stand beside op's first operand."""
+    return frozenset() if op.tensors[1] in op.tensors_only else NUMBERS
+
+
 def _with_swapped(fast: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     def reverse(input, other):  # type: ignore[no-untyped-def]
         if other.__class__ in NUMBERS:
@@ -109,9 +115,10 @@ def _comparison(
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     slow = nary(op)
     gives_bool = op.dtype == "bool"
+    numbers = _numbers_beside(op)
 
     def fast(input, other):  # type: ignore[no-untyped-def]
-        if other.__class__ in NUMBERS and input.__class__ in PLAIN:
+        if other.__class__ in numbers and input.__class__ in PLAIN:
             other = constant(other, input)
         if (
             input.__class__ in PLAIN

@@ -135,6 +135,7 @@ def _lines(op: Pointwise) -> list[str]:
     lines += [
         f"        if {name}.__class__ in _NUMBERS: {name} = _constant({name}, self)"
         for name in others
+        if name not in op.tensors_only
     ]
     if op.plain is not None and op.plain is not op:
         # alpha=1 and its like: the op without numbers is one ufunc.

@@ -142,6 +142,7 @@ def _lines(op: Pointwise) -> list[str]:
         lines += [
             f"        if {name}.__class__ in _NUMBERS: {name} = _constant({name}, _like)"
             for name in values
+            if name not in op.tensors_only
         ]
     lines += [
         f"        _{name} = _constant({name}, _like) if {name}.__class__ in _NUMBERS else None"

@@ -138,6 +138,7 @@ def product_layout(a: Layout, b: Layout) -> Layout | None:
         and a.dtype.is_floating_point
         and a.dtype.itemsize > 2
         and a.shape[1] > 0
+        and not (a.is_sparse or b.is_sparse)
     ):
         found: Layout = a.products.remember(b, Layout.of(a.dtype, CPU, (a.shape[0], b.shape[1])))
         return found

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.backend import backend_of
 from ..core.dtypes import float16
 from ..core.errors import ShapeError
 from ..core.scalar import Body, Name
+from ..devices.backend import backend_of
 from ..kernels.cpu.short import TERMS, ones
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor

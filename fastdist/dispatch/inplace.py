@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.backend import backend_of
 from ..core.dtypes import bool_, float16
 from ..core.errors import DTypeError, GraphError, ShapeError
+from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
 from ..graph.node import Node, node_of, output_number
 from ..graph.recording import begin_node
@@ -22,6 +22,7 @@ from .node_code import SavedView
 from .op import OPS, common_device, dress
 from .pointwise import PointwiseOp, _operand, refused
 from .promotion import can_cast
+from .sparse_rules import is_sparse, meet_sparse
 from .tangents import carry_pointwise, levels_of, value_before
 from .view import replay, replay_array
 
@@ -73,10 +74,12 @@ def pointwise_inplace(op: PointwiseOp, *, operator: bool = False) -> Callable[..
 
     def general(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         operands, attributes = _bind(op, self, args, kwargs)
+        if any(is_sparse(operand) for operand in operands):
+            return meet_sparse(f"{op.name}_", operands, attributes)  # type: ignore[no-any-return]
         return run_inplace(op, self, operands, attributes)
 
     def as_operator(self: Tensor, other: Any, **numbers: Any) -> Any:
-        if _operand(other) is NotImplemented:
+        if _operand(other) is NotImplemented and not is_sparse(other):
             return NotImplemented
         return general(self, other, **numbers)
 
@@ -120,6 +123,8 @@ def run_inplace(
         raise TypeError(
             f"{op.name}_(): expected Tensors or numbers, got {[type(o).__name__ for o in operands]}"
         )
+    if op.tensors_only:
+        op.require_tensors(f"{op.name}_", operands)
     require_may_change(target)
     require_apart(target, operands)
     compute = op.compute_dtype(operands, attributes)
@@ -129,14 +134,12 @@ def run_inplace(
     if shape != layout.shape:
         raise ShapeError(
             f"output with shape {list(layout.shape)} doesn't match the broadcast shape "
-            f"{list(shape)}: "
-            f"{op.name}_ cannot grow the tensor that it writes into"
+            f"{list(shape)}: {op.name}_ cannot grow the tensor that it writes into"
         )
     if not can_cast(result_dtype, layout.dtype):
         raise DTypeError(
             f"result type {result_dtype.name} can't be cast to the desired output type "
-            f"{layout.dtype.name}: "
-            f"{op.name}_ would lose values; use {op.name} and keep its result"
+            f"{layout.dtype.name}: {op.name}_ would lose values; use {op.name} and keep its result"
         )
     if compute is float16 and op.scales(operands):
         return target.copy_(op.scaled(operands))

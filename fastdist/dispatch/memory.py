@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.backend import backend_of
+from ..devices.backend import backend_of
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 

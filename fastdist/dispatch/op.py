@@ -42,6 +42,8 @@ class Op:
             p.name for p in self.parameters if p.name in self.tensors and "None" in p.annotation
         )
         self.has_out = True
+        # A function of (input, memory_format), for the op that copies: the keyword is then taken.
+        self.formatted: Callable[..., Any] | None = None
         self.node_name = f"{self.name.title().replace('_', '')}Backward0"
         # The public function as _public_function wrote it, and the text before and of its last
         # statement, which calls `general`: an op may put a short way between them.
@@ -103,6 +105,9 @@ def _public_function(op: Op) -> Callable[..., Any]:
     keywords = ["out=None"] if op.has_out else []
     keywords += [f"{NUMPY_NAMES[name]}=_absent" for name in aliased]
     keywords += [f"{listed}=_absent"] if listed else []
+    if op.formatted is not None:
+        names["_formatted"] = op.formatted
+        keywords.append("memory_format=None")
     parts += keywords if starred or not keywords else ["*", *keywords]
     lines = [f"def public({', '.join(parts)}):\n"]
     if listed:
@@ -122,6 +127,8 @@ def _public_function(op: Op) -> Callable[..., Any]:
     tensors = "".join(f"{name}, " for name in op.tensors)
     attributes = "".join(f"{name}, " for name in op.attributes)
     out = "out" if op.has_out else "None"
+    if op.formatted is not None:
+        lines.append("    if memory_format is not None: return _formatted(input, memory_format)\n")
     head = "".join(lines)
     tail = f"    return _general(({tensors}), ({attributes}), {out})\n"
     public = define(op, head + tail, names)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..backends.backend import backend_of
 from ..core.errors import DTypeError, ShapeError, SharedMemoryError
 from ..core.shared_block import block_of
+from ..devices.backend import backend_of
 from ..graph.modes import tls
 from ..tensor.layout import Shape
 from ..tensor.storage import storage_of
@@ -89,3 +90,22 @@ def _resize(name: str, out: Tensor, shape: Shape) -> None:
 def given_out(name: str, out: Tensor | None, result: Tensor, operands: Sequence[Any]) -> Tensor:
     """Return result, or out with result written into it: what a composite does with its out=."""
     return result if out is None else _write(name, out, result, operands)
+
+
+def with_out_parameter(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of function with an `out=`."""
+    signature = inspect.signature(function)
+    out = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
+    return signature.replace(parameters=[*signature.parameters.values(), out])
+
+
+def written_parts(name: str, out: Any, result: Any, operands: Sequence[Any]) -> Any:
+    """Return result, a tensor or a tuple of them, or what `out`, as many, holds after writing."""
+    if out is None:
+        return result
+    if not isinstance(result, tuple):
+        return _write(name, out, result, operands)
+    if not isinstance(out, tuple | list) or len(out) != len(result):
+        raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(result)} Tensors")
+    parts = [_write(name, o, r, operands) for o, r in zip(out, result, strict=True)]
+    return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..backends.backend import backend_of
 from ..core import scalar
 from ..core.dtypes import DType, bool_, float16, float32, int64
-from ..core.errors import DeclarationError, DTypeError, ShapeError
+from ..core.errors import DeclarationError, DTypeError, NoKernelError, ShapeError
 from ..core.scalar import Body
+from ..devices.backend import backend_of
 from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes, tls
 from ..graph.recording import begin_node
@@ -20,6 +20,8 @@ from ..graph.saved_tensors import pack_saved
 from ..kernels.cpu.pointwise import PointwiseKernel, kernel_for
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
+from .arguments import ArgumentError
+from .autocast import cast_operands
 from .broadcast import broadcast_shapes
 from .constants import as_operand, held, is_rounded_by_half
 from .declaration import require_word
@@ -29,6 +31,7 @@ from .gradients import CONDITIONS, as_array, in_used_order
 from .op import OPS, Op, common_device, register
 from .output import write_out
 from .promotion import dtype_of_number, get_default_dtype, result_dtype
+from .sparse_rules import meet_sparse
 from .tangents import carry_pointwise, levels_of
 
 # Numbers of these names scale an operand: they say nothing about the result's dtype.
@@ -56,6 +59,14 @@ DTYPE_RULES: Final = {
 }
 
 
+# Where a number may stand in the place of a tensor.
+NUMBER_RULES: Final = {
+    "anywhere": "in the place of any operand",
+    "not first": "in the place of the second, as in lt(x, 2)",
+    "nowhere": "in none, as in atan2(x, y)",
+}
+
+
 class PointwiseOp(Op):
     """An op that is one scalar body; `dtype` is a word of DTYPE_RULES."""
 
@@ -68,8 +79,13 @@ class PointwiseOp(Op):
         partials: Sequence[str | None],
         dtype: str,
         node_name: str = "",
+        numbers: str = "anywhere",
     ) -> None:
         super().__init__(function)
+        require_word(f"{self.name}: numbers=", numbers, NUMBER_RULES)
+        leading = {"anywhere": 0, "not first": 1, "nowhere": len(self.tensors)}[numbers]
+        # The operands in whose place no number may stand: no fast way makes a tensor of one there.
+        self.tensors_only = frozenset(self.tensors[:leading])
         self.node_name = node_name or self.node_name
         self.number_names = self.attributes
         # See Note [Numbers beside float16].
@@ -193,7 +209,8 @@ class PointwiseOp(Op):
         else:
             found = result_dtype(operands)
         if self._refusals:
-            self._refuse(operands)
+            # Numbers that say how to compute do not lift what they are computed of.
+            self._refuse(operands[: len(self.tensors)])
         if self.dtype == "floating" and not found.is_floating_point:
             return get_default_dtype()
         if self.dtype in ("number", "whole"):
@@ -209,7 +226,23 @@ class PointwiseOp(Op):
         for tell in self._refusals:
             text = tell(dtypes)
             if text is not None:
-                raise DTypeError(f"{text} Got {', '.join(dtype.name for dtype in dtypes)}")
+                refusal = NoKernelError if "not implemented for" in text else DTypeError
+                raise refusal(f"{text} Got {', '.join(dtype.name for dtype in dtypes)}")
+
+    def require_tensors(self, called: str, operands: Sequence[Any]) -> None:
+        """Raise TypeError for a number where only a tensor may stand; called is what users called.
+
+        Note    asked in the general way alone, to which the fast ones leave such numbers
+        """
+        for i, (name, operand) in enumerate(zip(self.tensors, operands, strict=True)):
+            if name in self.tensors_only and not isinstance(operand, Tensor):
+                kinds = ", ".join([type(one).__name__ for one in operands])
+                if len(self.tensors_only) < len(self.tensors):
+                    fault = f" received an invalid combination of arguments - got ({kinds})"
+                else:
+                    given = type(operand).__name__
+                    fault = f": argument {name!r} (position {i + 1}) must be Tensor, not {given}"
+                raise ArgumentError(f"{called}(){fault}; make one of {operand!r} with tensor()")
 
     def shape_of(self, name: str, operands: Sequence[Any]) -> Shape:
         """Return the shape in which the operands meet; name is what errors call the op.
@@ -228,11 +261,15 @@ class PointwiseOp(Op):
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
     ) -> Any:
         """Check, offer to the tracer, run, record a Node, carry tangents."""
-        operands = tuple([_operand(operand) for operand in operands])
+        if modes.tracers:
+            operands = cast_operands(self.name, operands)
+        given, operands = operands, tuple([_operand(operand) for operand in operands])
         if any(o is NotImplemented for o in operands) or not any(
             isinstance(o, Tensor) for o in operands
         ):
-            return NotImplemented
+            return meet_sparse(self.name, given, attributes, out)
+        if self.tensors_only:
+            self.require_tensors(self.name, operands)
         compute = self.compute_dtype(operands, attributes)
         if compute is float16 and self.scales(operands):
             result = self.scaled(operands)
@@ -383,7 +420,10 @@ def refuse_bool(name: str, found: DType, operands: Sequence[Any]) -> None:
 
 
 def _operand(value: Any) -> Any:
-    if isinstance(value, Tensor | bool | int | float):
+    if isinstance(value, Tensor):
+        # What is sparse no kernel takes: see sparse_rules.py.
+        return NotImplemented if value.layout.is_sparse else value
+    if isinstance(value, bool | int | float):
         return value
     if isinstance(value, np.ndarray | np.generic):
         if isinstance(value, np.generic):
@@ -439,11 +479,12 @@ def pointwise(
     *,
     dtype: str = "same",
     node_name: str = "",
+    numbers: str = "anywhere",
 ) -> Callable[[Callable[..., Any]], PointwiseOp]:
     """Declare a pointwise op: the decorated function gives name, signature and docstring."""
 
     def declare(function: Callable[..., Any]) -> PointwiseOp:
-        op = PointwiseOp(function, body, partials, dtype, node_name)
+        op = PointwiseOp(function, body, partials, dtype, node_name, numbers)
         register(op)
         return op
 

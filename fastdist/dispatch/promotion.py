@@ -36,6 +36,7 @@ def set_default_dtype(dtype: DType) -> None:
         raise DTypeError(
             f"only floating-point types are supported as the default type, got {dtype!r}"
         )
+    _ = dtype.numpy  # raises for a dtype that is not there yet
     _default.dtype = dtype
     Layout.forget_plans()
 

@@ -25,6 +25,7 @@ class Pointwise(Protocol):
     name: str
     parameters: tuple[Any, ...]
     tensors: tuple[str, ...]
+    tensors_only: frozenset[str]
     number_names: tuple[str, ...]
     body_names: tuple[str, ...]
     run_body: Any

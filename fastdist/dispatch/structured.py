@@ -7,14 +7,15 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..backends.backend import backend_of
 from ..core.dtypes import dtype_of
 from ..core.errors import DeclarationError
+from ..devices.backend import backend_of
 from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes, set_grad_mode, tls
 from ..graph.recording import begin_node
 from ..graph.saved_tensors import pack_saved
 from ..tensor.tensor import Tensor, layout_of, wrap
+from .autocast import cast_operands
 from .declaration import require_parameters, require_word
 from .gradients import as_array
 from .op import Op, common_device, register
@@ -22,6 +23,7 @@ from .outline import outlines
 from .output import write_out
 from .pointwise import _operand, empty_like_operands, refused
 from .quick import quicken
+from .sparse_rules import meet_sparse
 from .structured_node import StructuredNode, node_class
 from .tangents import below, levels_of, set_tangent, tangent_of
 from .way import Plan, Way, layouts_of, may_be_kept, shorten
@@ -85,14 +87,20 @@ class StructuredOp(Op):
         self._plan = function
         return function
 
-    def vjp(self, input: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Register the gradient of one input."""
-        require_word(f"{self.name}: the input of a vjp", input, self.tensors)
-        known = ("g", "out", "others", "plan", *self._names_of_inputs())
+    def vjp(self, *inputs: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Register the gradient of one input, or a function that returns those of several as a
+        tuple: one pass may make them all. That may ask for `wanted`, which says of each input of
+        the op whether its gradient is.
+        """
+        for input in inputs:
+            require_word(f"{self.name}: the input of a vjp", input, self.tensors)
+        more = ("wanted",) if len(inputs) > 1 else ()
+        known = ("g", "out", "others", "plan", *more, *self._names_of_inputs())
 
         def register_vjp(function: Callable[..., Any]) -> Callable[..., Any]:
-            require_parameters(f"{self.name}: the vjp by {input}", function, known)
-            self._vjps[input] = (function, tuple(inspect.signature(function).parameters))
+            require_parameters(f"{self.name}: the vjp by {', '.join(inputs)}", function, known)
+            found = (function, tuple(inspect.signature(function).parameters))
+            self._vjps.update(dict.fromkeys(inputs, found))
             return function
 
         return register_vjp
@@ -134,9 +142,11 @@ class StructuredOp(Op):
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
     ) -> Any:
         """Check, offer to the tracer, run, record a Node, carry tangents."""
-        operands = tuple([None if o is None else _operand(o) for o in operands])
+        if modes.tracers:
+            operands = cast_operands(self.name, operands)
+        given, operands = operands, tuple([None if o is None else _operand(o) for o in operands])
         if refused(operands) or not any(isinstance(o, Tensor) for o in operands):
-            return NotImplemented
+            return meet_sparse(self.name, given, attributes, out)
         way = self._way(operands, attributes)
         results = self._run(operands, way)
         if out is not None:

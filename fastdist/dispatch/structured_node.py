@@ -126,13 +126,16 @@ class NodeWriter:
         self.results = [name for name in ("out", "others") if name in asked]
         self.edges = f"        {''.join(f'_e{i}, ' for i in range(len(op.tensors)))}= self.edges\n"
 
+    def _wanting_any(self, names: list[str]) -> str:
+        """Return the condition that the gradient by one of these inputs is asked for."""
+        return " or ".join(f"_e{self.op.tensors.index(name)} is not None" for name in names)
+
     def _wanting(self, name: str) -> str:
         """Return the condition that some edge's gradient asks for name."""
         if len(self.op.tensors) == 1:
             return "True"  # or there would be no Node
-        return " or ".join(
-            f"_e{i} is not None" for i, names in enumerate(self.needed) if name in names
-        )
+        pairs = zip(self.op.tensors, self.needed, strict=True)
+        return self._wanting_any([one for one, names in pairs if name in names])
 
     def save_lines(self, node: str) -> list[str]:
         """Return the statements that save, with the edges in _e0, _e1 ...; for the op's short way
@@ -141,7 +144,7 @@ class NodeWriter:
         lines = [f"{node}.way = _way"]
         for name in self.saved:
             lines += [
-                f"if {self._wanting(name)} and {name} is not None:",
+                f"if ({self._wanting(name)}) and {name} is not None:",
                 f"    {node}.{name} = {name}; _s = {name}._storage",
                 f"    {node}.{name}_version = 0 if _s is None else _s.version",
                 f"else: {node}.{name} = None",
@@ -232,13 +235,25 @@ class NodeWriter:
             lines.append("        out = None if out is None else _unpack_output(self, out)\n")
         if "plan" in asked:
             lines.append("        plan = _way.plan\n")
-        results = "".join(
-            f"_reduced(_vjp{i}({', '.join(op.vjps[name][1])}), {name}_layout, _maker{i}) "
-            f"if _e{i} is not None else None, "
-            if name in op.vjps
-            else "None, "
-            for i, name in enumerate(op.tensors)
-        )
+        if "wanted" in asked:
+            wanted = "".join(f"_e{i} is not None, " for i in range(len(op.tensors)))
+            lines.append(f"        wanted = ({wanted})\n")
+        results = ""
+        for i, name in enumerate(op.tensors):
+            if name not in op.vjps:
+                results += "None, "
+                continue
+            function, needs = op.vjps[name]
+            found = f"_vjp{i}({', '.join(needs)})"
+            together = [other for other in op.tensors if op.vjps.get(other, (0,))[0] is function]
+            if len(together) > 1:
+                if name == together[0]:
+                    some = self._wanting_any(together)
+                    lines.append(f"        _all{i} = {found} if {some} else None\n")
+                found = f"_all{op.tensors.index(together[0])}[{together.index(name)}]"
+            results += (
+                f"_reduced({found}, {name}_layout, _maker{i}) if _e{i} is not None else None, "
+            )
         lines.append(f"        _found = ({results})\n")
         lines.append("        if not keep: self.release()\n        return _found\n")
         return "".join(lines)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..backends.backend import backend_of
 from ..core.device import CPU
+from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
 from ..tensor.layout import Layout
@@ -16,6 +16,7 @@ from ..tensor.view_steps import Step, ViewSteps
 from .op import PLAIN, register
 from .outline import outlines
 from .quick_view import quicken_view
+from .sparse_rules import meet_sparse
 from .structured import StructuredOp
 from .tangents import carry_view
 from .way import Way, may_be_kept
@@ -74,8 +75,8 @@ class ViewOp(StructuredOp):
     ) -> Any:
         """Check, offer to the tracer, run, record a Node, carry tangents."""
         (input,) = operands
-        if not isinstance(input, Tensor):
-            return NotImplemented
+        if not isinstance(input, Tensor) or input.layout.is_sparse:
+            return meet_sparse(self.name, operands, attributes)
         way = self._view_way(input, attributes)
         assert way.run is not None and way.layout is not None and way.steps is not None
         result = see(way.run(input.array), way.layout, way.steps, input)
@@ -205,7 +206,11 @@ def detach(input: Tensor) -> Tensor:
 
 def view(function: Callable[..., Any]) -> ViewOp:
     """Declare a view op: the decorated function gives name, signature and docstring."""
-    op = ViewOp(function)
+    return declare(ViewOp(function))
+
+
+def declare(op: ViewOp) -> ViewOp:
+    """Put a view op into the table of ops, and return it."""
     register(op)
     return op
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.backend import backend_of
 from ..core.device import CPU
 from ..core.dtypes import DType
+from ..devices.backend import backend_of
 from ..kernels.cpu.short import Facts
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor

@@ -13,10 +13,24 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastdist.core.late_rooms import load_when_rpc_starts
-from fastdist.core.missing import missing
+from fastdist.core.missing import instead, missing, refusing
+
+if TYPE_CHECKING:
+    from . import autograd as autograd
+    from . import optim as optim
+    from . import pipe as pipe
+    from . import rendezvous as rendezvous
+    from . import rpc as rpc
+    from . import sockets as sockets
+    from . import store as store
+    from .store import FileStore as FileStore
+    from .store import HashStore as HashStore
+    from .store import PrefixStore as PrefixStore
+    from .store import Store as Store
+    from .store import TCPStore as TCPStore
 
 _ROOMS = frozenset({"autograd", "optim", "pipe", "rendezvous", "rpc", "sockets", "store"})
 
@@ -29,19 +43,60 @@ _HOMES = {
     "TCPStore": "store",
 }
 
+_NO_COLLECTIVES = (
+    "there are no process groups and collectives here yet: workers meet by rpc.init_rpc, and "
+    "gradients cross them by distributed.autograd (`fastdist run -n 2 ...`); is_initialized() is "
+    "False"
+)
+# Programs import these whether they use them or not.
+_COLLECTIVES = (
+    "all_gather", "all_gather_object", "all_reduce", "all_to_all", "barrier", "broadcast",
+    "broadcast_object_list", "destroy_process_group", "gather", "get_backend", "get_rank",
+    "get_world_size", "init_process_group", "irecv", "isend", "new_group", "recv", "reduce",
+    "reduce_scatter", "scatter", "send",
+)  # fmt: skip
+globals().update({name: refusing(__name__, name, _NO_COLLECTIVES) for name in _COLLECTIVES})
+if TYPE_CHECKING:
+    _refused = refusing("", "", "")
+    all_gather = _refused
+    all_gather_object = _refused
+    all_reduce = _refused
+    all_to_all = _refused
+    barrier = _refused
+    broadcast = _refused
+    broadcast_object_list = _refused
+    destroy_process_group = _refused
+    gather = _refused
+    get_backend = _refused
+    get_rank = _refused
+    get_world_size = _refused
+    init_process_group = _refused
+    irecv = _refused
+    isend = _refused
+    new_group = _refused
+    recv = _refused
+    reduce = _refused
+    reduce_scatter = _refused
+    scatter = _refused
+    send = _refused
+_LATER = ("DeviceMesh", "ReduceOp", "algorithms", "device_mesh", "fsdp")
+instead({f"{__name__}.{name}": _NO_COLLECTIVES for name in _LATER})
+
 # A worker that only runs what others ask for takes part in their backward passes all the same.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.autograd"))
 
 
-def __getattr__(name: str) -> Any:
-    """Import a room, or the room of a name, when it is first asked for."""
-    if name in _ROOMS:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _HOMES:
-        found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-        globals()[name] = found
-        return found
-    raise missing(__name__, name)
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Import a room, or the room of a name, when it is first asked for."""
+        if name in _ROOMS:
+            return importlib.import_module(f"{__name__}.{name}")
+        if name in _HOMES:
+            found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+            globals()[name] = found
+            return found
+        raise missing(__name__, name)
 
 
 def is_available() -> bool:
@@ -49,6 +104,11 @@ def is_available() -> bool:
     return True
 
 
+def is_initialized() -> bool:
+    """Return False: there is no default process group; RPC's workers meet by rpc.init_rpc."""
+    return False
+
+
 def __dir__() -> list[str]:
     """Return the rooms and the names that can be asked for."""
-    return sorted(_ROOMS | _HOMES.keys() | {"is_available"})
+    return sorted(_ROOMS | _HOMES.keys() | {*_COLLECTIVES} | {"is_available", "is_initialized"})

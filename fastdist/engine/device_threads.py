@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..backends.backend import backend_of
 from ..core.device import Device
+from ..devices.backend import backend_of
 from ..graph.forward_streams import device_of, devices_of
 from ..graph.node import Node
 from .ready_queue import ReadyQueue

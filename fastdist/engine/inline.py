@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.backend import backend_of
+from ..devices.backend import backend_of
 from ..graph.accumulate_grad import AccumulateGrad
 from ..graph.node import Edge, Node, node_of
 from ..kernels.cpu.silence import silent
+from ..tensor.sparse import Coo
 from ..tensor.tensor import layout_of, wrap
 from .hooks import run_post_hooks, run_pre_hooks
 
@@ -136,8 +137,9 @@ def _arrive(
                 g = have
             else:
                 g = _sum(have, g)
-                mine.add(edge)
-    elif fresh and g is not None and g.flags.owndata:
+                if g.__class__ is not Coo:
+                    mine.add(edge)
+    elif fresh and g is not None and g.__class__ is not Coo and g.flags.owndata:
         mine.add(edge)
     left = shared.get(edge, 1) - 1
     shared[edge] = left
@@ -169,7 +171,7 @@ def _arrive_at_output(
 def _sum(a: Any, b: Any) -> Any:
     total = a + b
     # NumPy turns 0-d sums into scalars, which have no memory to add into.
-    return total if total.__class__ is np.ndarray else np.asarray(total)
+    return np.asarray(total) if isinstance(total, np.generic) else total
 
 
 def deliver(edge: AccumulateGrad, g: Any, fresh: bool) -> None:

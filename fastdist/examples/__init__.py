@@ -1,4 +1,6 @@
-"""Jobs that run as they stand: `fastdist run -n 3 -m fastdist.examples.digits`.
+"""Programs that run as they stand: `fastdist demo`, and `fastdist demo NAME`.
+
+`fastdist demo` alone is a job of three processes, `fastdist run -n 3 -m fastdist.examples.digits`:
 
 digits.py          the job: a model split over two workers, and its training; read this first
 digits_settings.py what its command line may change
@@ -8,11 +10,31 @@ numpy_mlp.py       the same model written out in NumPy, which gradients are held
 digits_record.py   what is shown during the training and told at its end
 digits_measures.py what each worker measures of itself, by hooks
 digits_summary.py  the figures as text and pictures, and whether promises were kept
+time_line.py       a picture of what each worker did when
 stopwatch.py       how long a worker spent on what
+
+`fastdist demo NAME` is one of these, each a page to read, in one process:
+
+cnn.py             a convolutional network reads digits
+vae.py             a variational autoencoder draws digits
+gan.py             a generator and a discriminator do
+char_lstm.py       an LSTM learns the Zen of Python by heart
+gpt.py             a transformer writes like docstrings
+actor_critic.py    reinforcement learning balances poles (cart_pole.py)
+neural_ode.py      a law of motion is learnt through its solver
+flow.py            affine couplings bend a round cloud into two moons
+maml.py            first weights are learnt from which a few points are enough
+pinn.py            heat in a rod is learnt from the equation alone
+
+What they share:
+
+catalogue.py       their names
+demo.py            options, a bar, curves, a stated result
+texts.py           text that every Python brings along
 progress.py        the bar on a terminal, plain lines elsewhere
 svg.py             shapes, text and axes, and on them
-line_plot.py       a picture of one or more curves
-time_line.py       a picture of what each worker did when
+line_plot.py       a picture of one or more curves or clouds of points
+image_grid.py      a picture of small grey images
 """
 
 from __future__ import annotations

@@ -38,6 +38,12 @@ def load_digits(seed: int = 0) -> Digits:
     )
 
 
+def as_images(examples: TensorDataset) -> tuple[Tensor, Tensor]:
+    """Return images of 1 x 8 x 8 numbers (float32), and their labels."""
+    pixels, labels = examples.tensors
+    return pixels.float().view(-1, 1, 8, 8), labels
+
+
 def batches(examples: TensorDataset, batch_size: int, seed: int) -> DataLoader[tuple[Tensor, ...]]:
     """Return examples in batches, in an order that seed alone decides; the last may be smaller."""
     generator = fastdist.Generator().manual_seed(seed)

@@ -36,7 +36,8 @@ def parse_settings(arguments: Sequence[str] | None) -> Settings:
     parser = CommandParser(
         _PROG,
         f"{_PROG} --epochs 3",
-        description="Train a small model whose layers live in three processes.",
+        description="Train a small model whose layers live in three processes. "
+        f"`{_PROG} --list` tells of the other demos, each started by its name.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument

@@ -1,4 +1,4 @@
-"""A picture of one or more curves, as SVG text."""
+"""A picture of one or more curves or clouds of points, as SVG text."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _DOTS_UP_TO = 40
 
 
 class Curve(NamedTuple):
-    """A name and its (x, y) points, in the order in which they are joined."""
+    """A name and its (x, y) points, in the order in which they are joined, if they are."""
 
     name: str
     points: Sequence[tuple[float, float]]
+    is_joined: bool = True
 
 
 def line_plot(curves: Sequence[Curve], *, title: str, x_label: str, y_label: str) -> str:
@@ -26,7 +27,7 @@ def line_plot(curves: Sequence[Curve], *, title: str, x_label: str, y_label: str
     Note    points that are not finite are left out, so that a diverged run can still be looked at
     Raises  ValueError if no finite point is left
     """
-    kept = [Curve(curve.name, _finite(curve.points)) for curve in curves]
+    kept = [curve._replace(points=_finite(curve.points)) for curve in curves]
     everything = [point for curve in kept for point in curve.points]
     if not everything:
         raise ValueError(f"line_plot: no finite point in {[curve.name for curve in curves]!r}")
@@ -37,8 +38,9 @@ def line_plot(curves: Sequence[Curve], *, title: str, x_label: str, y_label: str
     _draw_axes(canvas, across, up, x_label, y_label)
     for curve, colour in zip(kept, COLOURS):
         places = [(across.place(x), up.place(y)) for x, y in curve.points]
-        canvas.curve(places, colour, curve.name)
-        if len(places) <= _DOTS_UP_TO:
+        if curve.is_joined:
+            canvas.curve(places, colour, curve.name)
+        if len(places) <= _DOTS_UP_TO or not curve.is_joined:
             for x, y in places:
                 canvas.dot(x, y, colour)
     canvas.legend([(curve.name, colour) for curve, colour in zip(kept, COLOURS)], y=26)

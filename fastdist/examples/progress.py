@@ -1,4 +1,4 @@
-"""How far the training is: a bar on a terminal, plain lines elsewhere."""
+"""How far a training is: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from typing import TextIO
 
 # With the longest bar the longest usual line fits a terminal of 80 columns.
@@ -27,11 +28,9 @@ class Progress:
         self._epochs = epochs
         self._examples = examples
         self._out = sys.stdout if out is None else out
-        self._width = _terminal_width(self._out)
-        self._can_draw = _can_write(self._out, _EIGHTHS + _EMPTY)
+        self._line = RedrawnLine(self._out)
         self._accuracy: float | None = None
         self._epoch_start = time.perf_counter()
-        self._last_drawn = -1.0
 
     def start_epoch(self) -> None:
         """Begin to count an epoch's examples and time."""
@@ -39,16 +38,52 @@ class Progress:
 
     def step(self, epoch: int, examples: int, loss: float) -> None:
         """Say how many examples of this epoch (from 1) are done, and the latest loss."""
-        now = time.perf_counter()
-        if self._width is None or now - self._last_drawn < _REDRAW_S:
+        if not self._line.is_due():
             return
-        self._last_drawn = now
         parts = [f"epoch {epoch}/{self._epochs}", f"loss {loss:.4f}"]
         if self._accuracy is not None:
             parts.append(f"accuracy {self._accuracy:.1%}")
-        parts.append(f"{self._speed(examples, now):,.0f} examples/s")
-        self._out.write(self._fitted(parts, examples / self._examples, self._width - 1) + "\r")
+        parts.append(f"{self._speed(examples, time.perf_counter()):,.0f} examples/s")
+        self._line.draw(parts, examples / self._examples)
+
+    def end_epoch(self, epoch: int, loss: float, accuracy: float) -> None:
+        """Leave one line that tells how the epoch went."""
+        self._accuracy = accuracy
+        speed = self._speed(self._examples, time.perf_counter())
+        self._out.write(
+            f"{self._line.clear()}epoch {epoch:>2}/{self._epochs}  loss {loss:.4f}  "
+            f"test accuracy {accuracy:.1%}  {speed:,.0f} examples/s\n"
+        )
         self._out.flush()
+
+    def _speed(self, examples: int, now: float) -> float:
+        return examples / max(now - self._epoch_start, 1e-9)
+
+
+class RedrawnLine:
+    """One line with a bar, redrawn at most 20 times a second where there is a terminal."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._width = _terminal_width(out)
+        self._can_draw = _can_write(out, _EIGHTHS + _EMPTY)
+        self._last_drawn = -1.0
+
+    @property
+    def is_shown(self) -> bool:
+        """Say whether there is a terminal to draw on."""
+        return self._width is not None
+
+    def is_due(self) -> bool:
+        """Say whether the line would be drawn now."""
+        return self.is_shown and time.perf_counter() - self._last_drawn >= _REDRAW_S
+
+    def draw(self, parts: Sequence[str], done: float) -> None:
+        """Show parts, and a bar filled to the share done after the first of them."""
+        if self._width is not None:
+            self._last_drawn = time.perf_counter()
+            self._out.write(self._fitted(list(parts), done, self._width - 1) + "\r")
+            self._out.flush()
 
     def _fitted(self, parts: list[str], done: float, width: int) -> str:
         """Return parts and a bar in one line; what finds no room goes, the last first."""
@@ -58,20 +93,8 @@ class Progress:
         draw = bar if self._can_draw else plain_bar
         return "  ".join([parts[0], draw(done, room), *parts[1:]])[:width]
 
-    def end_epoch(self, epoch: int, loss: float, accuracy: float) -> None:
-        """Leave one line that tells how the epoch went."""
-        self._accuracy = accuracy
-        speed = self._speed(self._examples, time.perf_counter())
-        self._out.write(
-            f"{self._clear()}epoch {epoch:>2}/{self._epochs}  loss {loss:.4f}  "
-            f"test accuracy {accuracy:.1%}  {speed:,.0f} examples/s\n"
-        )
-        self._out.flush()
-
-    def _speed(self, examples: int, now: float) -> float:
-        return examples / max(now - self._epoch_start, 1e-9)
-
-    def _clear(self) -> str:
+    def clear(self) -> str:
+        """Return what removes the line."""
         if self._width is None:
             return ""
         # To a launcher an empty redrawn line removes the bar; a terminal needs to be told.

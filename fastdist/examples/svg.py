@@ -67,6 +67,11 @@ class Canvas:
         """Draw one point."""
         self._shapes.append(f'<circle cx="{x:.2f}" cy="{y:.2f}" r="3" fill="{colour}"/>')
 
+    def squares(self, places: Sequence[tuple[float, float]], side: float, colour: str) -> None:
+        """Draw filled squares of one colour, by their upper left corners, as one shape."""
+        path = "".join(f"M{x:g} {y:g}h{side:g}v{side:g}h-{side:g}z" for x, y in places)
+        self._shapes.append(f'<path d="{path}" fill="{colour}"/>')
+
     def write(
         self, x: float, y: float, words: str, *, style: str = "faint", anchor: str = "start"
     ) -> None:

@@ -9,9 +9,11 @@ from weakref import ref
 
 import numpy as np
 
-from ..backends.backend import backend_of
+from ..devices.backend import backend_of
 from ..tensor.layout import Layout
+from ..tensor.sparse import Coo
 from ..tensor.tensor import Extra, Tensor, layout_of, wrap
+from .add_gradients import add_sparse
 from .forward_streams import follow
 from .modes import enable_grad
 from .node import Node, RemovableHandle, first_hook_lock
@@ -33,6 +35,7 @@ class AccumulateGrad(Node):
 
     __slots__ = ("_storage", "_variable", "array", "cls", "grad", "lock", "post_accumulate")
     is_accumulate: ClassVar[bool] = True
+    takes_sparse: ClassVar[bool] = True
 
     def __init__(self, leaf: Tensor) -> None:
         self.seq = _LAST
@@ -83,12 +86,21 @@ class AccumulateGrad(Node):
             if grad is None:
                 backend = backend_of(self.layout.device.type)
                 layout = self.layout
-                if not (fresh and is_dense(g, layout)):
+                if g.__class__ is Coo:
+                    layout = g.layout
+                elif not (fresh and is_dense(g, layout)):
                     kept = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
                     backend.copy_into(kept, g)
                     g = kept
-                    layout = layout if layout.contiguous else layout.with_shape(layout.shape)
+                    if not layout.contiguous:
+                        layout = Layout.of(layout.dtype, layout.device, layout.shape)
                 self.grad = wrap(g, layout)
+            elif g.__class__ is Coo or grad.array.__class__ is Coo:
+                added = wrap(g, layout_of(g, self.layout.device))
+                if grad.edge is not None:
+                    self.grad = _add(grad, added)
+                else:
+                    self.grad = add_sparse(grad, added, in_place=True)
             elif grad.edge is None:
                 # In place, as PyTorch does with grad mode off: who holds `.grad` sees the sum grow.
                 backend_of(self.layout.device.type).add_into(grad.array, g)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.backend import backend_of
 from ..core.device import CPU
+from ..devices.backend import backend_of
 from ..tensor.tensor import Tensor, layout_of, wrap
-from .modes import modes, tls
+from .modes import modes, no_grad, tls
 
 
 def add_gradients(have: Tensor, new: Tensor, mine: bool) -> Tensor:
@@ -19,14 +19,40 @@ def add_gradients(have: Tensor, new: Tensor, mine: bool) -> Tensor:
     """
     if tls.grad or modes.special:
         return have + new
+    if have.layout.is_sparse or new.layout.is_sparse:
+        return add_sparse(have, new, in_place=mine)
     total = have if mine else copy_gradient(have)
     backend_of(total.layout.device.type).add_into(total.array, new.array)
     return total
 
 
+def add_sparse(have: Tensor, new: Tensor, *, in_place: bool) -> Tensor:
+    """Return the sum of two gradients of which one at least is sparse, which it is if both are.
+
+    Note    in_place changes `have` where it can hold the sum; the entries of a sparse one are never
+            written over, and need no copies
+    """
+    if not have.layout.is_sparse:
+        with no_grad():
+            return have.add_(new) if in_place else have + new
+    if not new.layout.is_sparse:
+        with no_grad():
+            return new + have
+    total = have.array.plus(new.array)
+    if not in_place:
+        return wrap(total, have.layout)
+    # Who holds the gradient sees it grow.
+    have.array = total
+    if have._storage is not None:
+        have._storage.bump()
+    return have
+
+
 def copy_gradient(grad: Tensor) -> Tensor:
     """Return a copy in memory of its own, C order, outside of any graph."""
     layout = grad.layout
+    if layout.is_sparse:
+        return wrap(grad.array, layout)
     backend = backend_of(layout.device.type)
     array = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
     backend.copy_into(array, grad.array)

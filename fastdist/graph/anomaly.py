@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.backend import backend_of
 from ..core.errors import GraphError
+from ..devices.backend import backend_of
 from ..tensor.tensor import Tensor
 from .modes import count_special, count_tracers
 from .node import Node

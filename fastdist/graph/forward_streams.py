@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..backends.backend import backend_of
 from ..core.device import Device
+from ..devices.backend import backend_of
 from ..tensor.tensor import Tensor
 from .node import Node
 

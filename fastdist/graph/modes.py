@@ -7,7 +7,7 @@ import inspect
 import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -153,7 +153,11 @@ def _around_steps(
 class _BareDecorator(_GradMode):
     """A mode that decorates without brackets as well."""
 
-    def __new__(cls, function: Any = None) -> Any:
+    @overload
+    def __new__(cls, function: bool | None = None, **options: bool) -> Self: ...
+    @overload
+    def __new__(cls, function: Callable[..., Any]) -> Any: ...
+    def __new__(cls, function: Any = None, **options: bool) -> Any:
         return cls()(function) if callable(function) else super().__new__(cls)
 
 

@@ -80,6 +80,8 @@ class Node:
     # Whether apply wants to be called where no output got a gradient; others then give None to all
     # inputs.
     accepts_undefined: ClassVar[bool] = False
+    # Whether apply takes sparse gradients; others are given them as dense ones.
+    takes_sparse: ClassVar[bool] = False
     num_outputs: int = 1
     edges: tuple[Any, ...]
     hooks: Hooks | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..core.caller_warning import warn_caller
 from ..core.errors import GraphError, ShapeError
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor
@@ -70,9 +71,19 @@ def _grad(self: Tensor) -> Tensor | None:
         grad: Tensor | None = edge.grad
         return grad
     extra = self.extra
-    if extra is None:
-        return None
-    return extra.frozen.grad if extra.frozen is not None else extra.grad
+    if extra is not None and extra.frozen is not None:
+        frozen: Tensor | None = extra.frozen.grad
+        return frozen
+    own = None if extra is None else extra.grad
+    if own is None and edge is not None and not _retains_grad(self):
+        warn_caller(
+            "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its "
+            ".grad attribute won't be populated during autograd.backward(). If you indeed want the "
+            ".grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf "
+            "Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf "
+            "Tensor instead."
+        )
+    return own
 
 
 def _set_grad(self: Tensor, grad: Tensor | None) -> None:

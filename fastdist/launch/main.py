@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from selectors import EVENT_READ, PollSelector
 
+from fastdist.as_torch import environment as as_torch
 from fastdist.core.errors import FastdistError
 from fastdist.distributed.sockets import JobSecret
 from fastdist.launch.environment import INIT_TIMEOUT, Place, worker_environment
@@ -66,6 +67,8 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
             shared = {FOLDER_VARIABLE: folder.path, **variables}
             if options.workers_wait is not None:
                 shared[INIT_TIMEOUT] = options.workers_wait
+            if options.as_torch:
+                shared |= as_torch(os.environ)
             job.run(_commands(options, meeting.place, shared, screen.width))
         meeting.tell_end(job.failure)
         was_asked = job.failure is not None and job.failure.was_asked

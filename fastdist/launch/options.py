@@ -49,6 +49,7 @@ class LaunchOptions:
     # How long nodes wait for each other, and what workers are told of it where that is given.
     init_timeout_s: float
     workers_wait: str | None
+    as_torch: bool
 
 
 def parse_options(arguments: Sequence[str], prog: str = "fastdist run") -> LaunchOptions:
@@ -105,6 +106,9 @@ def _parser(prog: str) -> CommandParser:
         f"(default FASTDIST_INIT_TIMEOUT, else {_NODES_WAIT_S:g} for nodes and 60 for workers)",
     )
     parser.add_argument(
+        "--as-torch", action="store_true", help="let `import torch` find fastdist in the workers"
+    )
+    parser.add_argument(
         "-m", "--module", action="store_true", help="PROGRAM is a module's name, as in `python -m`"
     )
     parser.add_argument("program", metavar="PROGRAM", help="a Python script, or with -m a module")
@@ -153,6 +157,7 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
         local_address=local_address,
         init_timeout_s=_init_timeout_s(given.init_timeout),
         workers_wait=given.init_timeout,
+        as_torch=given.as_torch,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import promote
 from ..dispatch import fast, fast_structured
 from ..dispatch.composite import COMPOSITES
 from ..dispatch.copy_inplace import inplace_of
@@ -19,7 +20,15 @@ from ..dispatch.structured import StructuredOp
 from ..kernels.cpu.pointwise import kernel_for
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor, from_users_array
-from .names import ALIASES, FUNCTIONAL_ONLY, NO_INPLACE, NOT_METHODS, PRIVATE, STRUCTURED_INPLACE
+from .names import (
+    ALIASES,
+    FUNCTIONAL_ONLY,
+    NO_INPLACE,
+    NOT_METHODS,
+    PRIVATE,
+    SPECIAL_ONLY,
+    STRUCTURED_INPLACE,
+)
 
 # op -> (operator, operator with the operands swapped, in-place operator)
 OPERATORS = {
@@ -70,7 +79,7 @@ def attach_pointwise(op: PointwiseOp) -> None:
         _attach_operators(op, made)
     else:
         _attach_operators(op, lambda: general_ways(op))
-    if op.name in PRIVATE or op.name in FUNCTIONAL_ONLY:
+    if op.name in PRIVATE | FUNCTIONAL_ONLY | SPECIAL_ONLY:
         return
     if op.name not in NOT_METHODS:
         setattr(TensorMethods, op.name, op.public)
@@ -115,8 +124,13 @@ def attach_structured() -> None:
     product.public = fast.public_of(product, lambda: matmul)
 
     def swapped(self: Tensor, other: Any) -> Tensor:
-        # NumPy's arrays leave `array @ tensor` to Tensor, as they do `array + tensor`.
-        return matmul(from_users_array(other) if isinstance(other, np.ndarray) else other, self)  # type: ignore[no-any-return]
+        # NumPy's arrays leave `array @ tensor` to Tensor, as they do `array + tensor`; like that
+        # it meets in the dtype that both fit in.
+        if isinstance(other, np.ndarray):
+            other = from_users_array(other)
+            wanted = promote(other.layout.dtype, self.layout.dtype)
+            other, self = other.to(wanted), self.to(wanted)
+        return matmul(other, self)  # type: ignore[no-any-return]
 
     total = OPS["sum"]
     assert isinstance(total, StructuredOp)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.backend import backend_of
+from ..core.caller_warning import warn_caller
 from ..core.errors import DeviceError, ShapeError
+from ..dispatch import set_inplace
 from ..dispatch.composite import COMPOSITES
 from ..dispatch.copy_inplace import copy_, fill_, inplace_of, zero_
 from ..dispatch.op import OPS
@@ -19,10 +20,12 @@ from ..dispatch.view_inplace import detach_, view_inplace_of
 from ..engine.backward import backward as engine_backward
 from ..graph.forward_grad import ForwardADLevel
 from ..ops import creation, joining, movement, subscript
-from ..tensor import pickling, shared_memory
+from ..tensor import dlpack, pickling, shared_memory, typed_storage
+from ..tensor.memory import bound, root_of, storage_offset
 from ..tensor.methods import TensorMethods
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, wrap
+from . import questions
 from .names import VIEW_INPLACE
 
 
@@ -117,8 +120,9 @@ def _like(self: Tensor, dtype: Any, device: Any) -> dict[str, Any]:
 
 def _data(self: Tensor) -> Tensor:
     """This tensor's memory outside of any graph; assigning gives this tensor other memory."""
-    return wrap(self.array, self.layout)
     # As in PyTorch, changes through .data are not counted: nobody is told.
+    data = wrap(self.array, self.layout)
+    return data if self._storage is None else bound(data, root_of(self))
 
 
 def _set_data(self: Tensor, data: Tensor) -> None:
@@ -128,6 +132,8 @@ def _set_data(self: Tensor, data: Tensor) -> None:
     version = self._version
     self.array, self.layout = data.array, data.layout
     self._storage = None
+    if data._storage is not None:
+        bound(self, root_of(data))
     if version:
         storage_of(self).version = version
     if self.edge is not None and self.edge.is_accumulate:
@@ -138,6 +144,19 @@ def _transposed(self: Tensor) -> Tensor:
     """This tensor with its axes in the opposite order."""
     if len(self.layout.shape) == 2:
         return OPS["permute"].public(self, 1, 0)  # type: ignore[no-any-return]
+    if not self.layout.shape:
+        warn_caller(
+            "Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.",
+            once=True,
+        )
+    else:
+        warn_caller(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is "
+            "deprecated and it will throw an error in a future release. Consider `x.mT` to "
+            "transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to "
+            "reverse the dimensions of a tensor.",
+            once=True,
+        )
     return OPS["permute"].public(self, *range(len(self.layout.shape))[::-1])  # type: ignore[no-any-return]
 
 
@@ -184,15 +203,11 @@ def polygamma(self: Tensor, n: int) -> Tensor:
     return OPS["polygamma"].public(n, self)  # type: ignore[no-any-return]
 
 
-def _storage_offset(self: Tensor) -> int:
-    """Return how many elements of its memory lie before this tensor's first."""
-    start = owner = self.array
-    while isinstance(getattr(owner, "base", None), np.ndarray):
-        owner = owner.base
-    if owner is start and self.extra is not None and self.extra.base is not None:
-        owner = self.extra.base.array
-    data_ptr = backend_of(self.layout.device.type).data_ptr
-    return (data_ptr(start) - data_ptr(owner)) // self.layout.dtype.itemsize
+def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Return the view of all windows of size elements along dimension, step apart, as a last
+    axis.
+    """
+    return OPS["windows"].public(self, dimension, size, step)  # type: ignore[no-any-return]
 
 
 def _array_wrap(
@@ -221,6 +236,7 @@ def _iter(self: Tensor) -> Iterator[Tensor]:
 
 
 METHODS: dict[str, Any] = {
+    "unfold": unfold,
     "polygamma": polygamma,
     "polygamma_": inplace_of("polygamma", polygamma),
     "__contains__": _contains,
@@ -230,7 +246,7 @@ METHODS: dict[str, Any] = {
     "__delitem__": _delete_item,
     "_told_when_printed": _told_when_printed,
     "__array_wrap__": _array_wrap,
-    "storage_offset": _storage_offset,
+    "storage_offset": storage_offset,
     "detach_": detach_,
     "t_": view_inplace_of("t", movement.t),
     "new_zeros": new_zeros,
@@ -256,6 +272,10 @@ METHODS: dict[str, Any] = {
     "reshape": movement.reshape,
     "__pos__": COMPOSITES["positive"].call,
     **pickling.METHODS,
+    **set_inplace.METHODS,
+    **typed_storage.METHODS,
+    **questions.METHODS,
+    **dlpack.METHODS,
     **shared_memory.METHODS,
 }
 

@@ -11,43 +11,81 @@ from typing import Any
 from ..dispatch.composite import COMPOSITES
 from ..dispatch.op import OPS
 from ..dispatch.view import detach
-from ..graph import tensor_methods
-from ..ops import (
+from ..graph import tensor_methods  # noqa: F401
+from ..ops import (  # noqa: F401 (importing a file declares its ops)
     activation,
     arithmetic,
+    attention,
+    average_pooling,
     basic_index,
+    batch_norm,
+    bilinear,
     bitwise,
+    builders,
     casting,
     comparison,
+    convolution,
     copying,
     counting,
     creation,
+    ctc,
+    density_losses,
+    distances,
+    draws,
+    dropout,
     einsum,
     embedding,
+    embedding_bag,
     extrema,
     extremes,
+    fractional_pooling,
+    histograms,
     indexing,
+    interpolation,
     joining,
     likelihood,
+    linear_cross_entropy,
     losses,
+    margins,
     matmul,
+    max_pooling,
     movement,
+    multihead_attention,
     normalization,
     norms,
+    order_statistics,
     ordering,
     padding,
+    patches,
+    pixels,
     products,
     random,
     rearranging,
+    recurrent,
+    recurrent_layers,
     reductions,
     rounding,
+    running,
+    sampling_grid,
     scans,
+    scattering,
     selection,
     shorthand,
+    similarity,
     softmax,
+    sparse,
+    sparse_conversion,
+    sparse_products,
+    sparse_rules,
+    special,
+    splitting,
+    statistics,
+    strided,
     subscript,
     transcendental,
+    unpooling,
     variants,
+    weighing,
 )
 from ..tensor.methods import TensorMethods
 from .attach import attach_all
@@ -60,22 +98,16 @@ from .names import (
     INPLACE_FUNCTIONS,
     NOT_FUNCTIONS,
     PRIVATE,
-)
-
-CATALOGUE = (
-    *(activation, arithmetic, basic_index, bitwise, casting, comparison, copying, counting),
-    *(creation, einsum),
-    *(embedding, extrema, extremes, indexing, joining, likelihood, losses, matmul, movement),
-    *(normalization, norms, ordering, padding, products, random, rearranging, reductions, rounding),
-    *(scans, selection, shorthand, softmax, subscript, transcendental, variants, tensor_methods),
+    SPECIAL_ONLY,
 )
 
 
 def gather() -> dict[str, Any]:
     """Return name -> function of all that `fastdist.X` offers of the catalogue."""
-    hidden = PRIVATE | FUNCTIONAL_ONLY | NOT_FUNCTIONS
+    hidden = PRIVATE | FUNCTIONAL_ONLY | SPECIAL_ONLY | NOT_FUNCTIONS
     names = {name: op.public for name, op in OPS.items() if name not in hidden}
     names.update({name: getattr(creation, name) for name in CREATION})
+    names["sparse_coo_tensor"] = sparse_conversion.sparse_coo_tensor
     names.update(t=movement.t, reshape=movement.reshape, detach=detach)
     names.update({name: found.call for name, found in COMPOSITES.items() if found.function})
     names.update({alias: names[name] for alias, name in ALIASES.items() if name in names})
@@ -108,5 +140,7 @@ attach_all()
 attach_methods()
 NAMES = gather()
 FUNCTIONAL_NAMES = gather_functional()
+SPECIAL = {name: OPS[name].public for name in SPECIAL_ONLY}
 tell_where_found(NAMES, "fastdist")
+tell_where_found(SPECIAL, "fastdist.special")
 tell_where_found(FUNCTIONAL_NAMES, "fastdist.nn.functional")

@@ -39,14 +39,17 @@ ALIASES = {
 # Ops that are the adjoints, parts or variants of others: no user calls them by name.
 PRIVATE = words(
     """
-    absolute_difference add_slices basic_index binary_entropy cast clamp_above clamp_above_tensor
-    clamp_below clamp_below_tensor clamp_between cross_entropy_rows
-    cross_entropy_rows_gradient deviation gelu_exact gelu_tanh huber_difference
-    layer_norm_gradient layer_norm_rows linear_kernel log_odds logit_entropy max_along max_of_all
-    min_along min_of_all
-    move nll_gradient nll_kernel packed place place_diagonal prelu_kernel put_places put_zeros
-    recurrence replace_nonfinite scatter_src scatter_zeros select_slices smooth_difference
-    sort_along squared_difference take_places topk_along trunc_divide variance vector_norm
+    absolute_difference add_patches add_slices basic_index binary_entropy cast clamp_above
+    clamp_above_tensor clamp_below clamp_below_tensor clamp_between convolve convolve_back
+    correlate cross_entropy_rows cross_entropy_rows_gradient deviation gamma_of gamma_slope
+    gather_add
+    gelu_exact gelu_tanh huber_difference largest lay_out_patches layer_norm_gradient
+    layer_norm_rows linear_kernel log_odds logit_entropy max_along max_of_all min_along min_of_all
+    move nll_gradient nll_kernel normalize_channels normalize_channels_gradients packed pick place
+    place_diagonal prelu_kernel put_places put_zeros recurrence recurrent_sequence
+    recurrent_sequence_gradient replace_nonfinite scatter_src scatter_zeros select_slices
+    smooth_difference sort_along spread squared_difference strided take_places topk_along
+    trunc_divide valued variance vector_norm weigh windows
     """
 )
 # Ops that are functions of nn.functional alone.
@@ -56,6 +59,8 @@ FUNCTIONAL_ONLY = words(
     softshrink softsign tanhshrink
     """
 )
+# Functions of `fastdist.special` alone.
+SPECIAL_ONLY = words("entr erfcx i0e i1 i1e log_ndtr ndtr ndtri xlog1py zeta")
 # Ops of fastdist that are functions of nn.functional as well.
 ALSO_FUNCTIONAL = words("celu hardshrink log_softmax relu selu sigmoid softmax tanh threshold")
 # Functions that are no methods, and methods that are no functions.
@@ -74,7 +79,7 @@ INPLACE_FUNCTIONS = words(
     """
     abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil
     clamp clamp_max clamp_min clip cos cosh deg2rad detach erf erfc exp exp2 expm1 fill fix floor
-    frac gcd index_put lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg
+    frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg
     reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy zero
     """
 )

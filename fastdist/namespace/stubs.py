@@ -1,119 +1,221 @@
-"""Writes `tensor/methods.pyi`: what type checkers and editors know of Tensor's methods.
+"""Writes the stubs: what type checkers and editors know of the names that are made at import.
 
-`python -m fastdist.namespace.stubs` writes the file; a test fails when it is stale.
+`python -m fastdist.namespace.stubs` writes the files; a test fails when one is stale. Tensor's
+methods go to `tensor/methods.pyi`, the functions of `fastdist`, of `special` and of `nn.functional`
+into a stub beside each of these modules. What the modules write out themselves is read from their
+text, so that none of them needs to be imported here.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
-import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..dispatch.op import OPS, Op
-from ..tensor import methods
+from ..core.dtypes import DType
 from ..tensor.methods import TensorMethods
 from . import load
-from .names import ALIASES
+from .attach import OPERATORS, UNARY_OPERATORS
+from .settings import SETTINGS
+from .stub_types import builtin, declarations, known
 
-HEADER = """# Methods of Tensor that other rooms attach. Written by fastdist/namespace/stubs.py.
+_PACKAGE = Path(__file__).resolve().parents[1]
+_HEADER = """# {what}. Written by fastdist/namespace/stubs.py.
 import builtins
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, overload
 
-from ..core.dtypes import DType
-from .tensor import Tensor
+"""
+_TYPES = """from {up}core.device import Device
+from {up}core.dtypes import DType
+from {up}core.generator import Generator
+from {up}core.memory_format import MemoryFormat, MemoryLayout
+from {up}ops import return_types
+"""
+_WORDS = "from {up}tensor.methods import DeviceLike, DTypeLike, Indices, NDArray, Number\n"
+_WORDS += "from {up}tensor.methods import Operand, Scalar, Sizes\n"
+_TENSOR = "from {up}tensor.tensor import Size, Tensor\n"
+# methods.pyi says what the words in all stubs mean.
+_MEANINGS = """from .tensor import Size, Tensor
+from .typed_storage import TypedStorage, UntypedStorage
+
+from types import EllipsisType
+from typing import SupportsIndex
+
+import numpy as np
+
+DeviceLike = Device | str | builtins.int | None
+DTypeLike = DType | type[builtins.int] | type[builtins.float]
+NDArray = np.ndarray[Any, Any]
+Number = builtins.int | builtins.float | builtins.complex
+Scalar = Tensor | Number | np.generic
+Operand = Scalar | NDArray
+Sizes = SupportsIndex | Sequence[SupportsIndex]
+_Index = SupportsIndex | slice | EllipsisType | Tensor | NDArray | None
+Indices = _Index | list[Any] | tuple[Any, ...]
 
 class TensorMethods:
 """
-# Words that may stand in an annotation here; what says anything else is Any.
-_KNOWN = frozenset(
-    ("Tensor", "Any", "None", "bool", "int", "float", "str", "tuple", "list", "dict", "object")
-) | {"Callable", "Sequence", "DType"}
+# It finds by their names what nn has.
+_MODULES = """# PyTorch's files of modules. Written by fastdist/namespace/stubs.py.
+from .. import *
+"""
 _SPECIAL = ("__slots__", "__module__", "__doc__", "__dict__", "__weakref__", "__hash__")
 _BOOLEAN = frozenset({"requires_grad", "is_leaf", "retains_grad"})
 
 
-def path() -> Path:
-    """Return where the stub lies: beside methods.py."""
-    return Path(methods.__file__).with_suffix(".pyi")
+def render() -> dict[Path, str]:
+    """Return the stubs' texts by the files in which they lie."""
+    return {
+        _PACKAGE / "tensor/methods.pyi": _tensor_methods(),
+        _PACKAGE / "__init__.pyi": _root(),
+        _PACKAGE / "special.pyi": _special(),
+        _PACKAGE / "nn/functional.pyi": _functional(),
+        _PACKAGE / "nn/modules/__init__.pyi": _MODULES,
+    }
 
 
-def render() -> str:
-    """Return the text of the stub."""
-    return HEADER + "".join(_lines())
+def _tensor_methods() -> str:
+    header = _HEADER.format(what="Methods of Tensor that other rooms attach")
+    return header + _TYPES.format(up="..") + _MEANINGS + "".join(_indented(_members()))
 
 
-def _lines() -> Iterator[str]:
+def _indented(lines: Iterator[str]) -> Iterator[str]:
+    for text in lines:
+        yield "".join(f"    {line}\n" for line in text.splitlines())
+
+
+def _members() -> Iterator[str]:
+    binary = {name for names in OPERATORS.values() for name in names} | {
+        "__matmul__",
+        "__rmatmul__",
+    }
     for name in sorted(vars(TensorMethods)):
         value = vars(TensorMethods)[name]
         if name in _SPECIAL:
             continue
         if isinstance(value, property):
             yield from _property(name, value)
+        elif name in ("__eq__", "__ne__"):
+            # What the object protocol types otherwise: there they give bool.
+            yield f"def {name}(self, other: Any) -> Tensor: ...  # type: ignore[override]\n"
+        elif name in binary:
+            yield f"def {name}(self, other: Operand) -> Tensor: ...\n"
+        elif name in UNARY_OPERATORS.values():
+            yield f"def {name}(self) -> Tensor: ...\n"
         elif callable(value):
-            yield from _method(name, value)
+            yield from declarations(name, *_signed(name, value), first="self")
+
+
+def _signed(name: str, function: Any) -> tuple[Any, str | None]:
+    """Return the function by whose signature another is told: that of its op for an in-place
+    twin, which takes the same but `out`, and returns the tensor.
+    """
+    twin = getattr(TensorMethods, name[:-1], None) if name.endswith("_") else None
+    if twin is None or name.startswith("__") or not _takes_anything(function):
+        return function, None
+    return twin, "Tensor"
+
+
+def _takes_anything(function: Any) -> bool:
+    # Not by its code, which in-place ops get another of with their first call.
+    return {"args", "kwargs"} <= inspect.signature(function).parameters.keys()
 
 
 def _property(name: str, value: property) -> Iterator[str]:
     assert value.fget is not None
-    kind = "builtins.bool" if name in _BOOLEAN else _known(value.fget.__annotations__.get("return"))
-    yield f"    @property\n    def {name}(self) -> {kind}: ...\n"
+    annotation = "bool" if name in _BOOLEAN else value.fget.__annotations__.get("return")
+    kind = builtin(known(annotation))
+    yield f"@property\ndef {name}(self) -> {kind}: ...\n"
     if value.fset is not None:
-        yield f"    @{name}.setter\n    def {name}(self, value: {kind}) -> None: ...\n"
+        yield f"@{name}.setter\ndef {name}(self, value: {kind}) -> None: ...\n"
 
 
-def _method(name: str, function: Any) -> Iterator[str]:
-    bare = "" if name.startswith("__") else name.rstrip("_")
-    op = OPS.get(ALIASES.get(bare, bare))
-    declared = {p.name: p for p in op.parameters} if op is not None else {}
-    parameters = list(inspect.signature(function).parameters.values())
-    parts: list[str] = []
-    star = False
-    for parameter in parameters[1:]:
-        kind = parameter.kind
-        if kind is parameter.KEYWORD_ONLY and not star:
-            parts.append("*")
-        star = star or kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
-        parts.append(_parameter(parameter, declared))
-    # What the object protocol types otherwise: __eq__ and __ne__ of object give bool.
-    ignore = "  # type: ignore[override]" if name in ("__eq__", "__ne__") else ""
-    arguments = ", ".join(["self", *parts])
-    yield f"    def {name}({arguments}) -> {_returns(name, function, op)}: ...{ignore}\n"
+def _root() -> str:
+    root = sys.modules[load.__name__.partition(".")[0]]
+    text = (_PACKAGE / "__init__.py").read_text()
+    imported = dict(_imports(text))
+    lines = [f"from . import {name} as {name}\n" for name in sorted(root._ROOMS)]
+    lines += [line for name, line in sorted(imported.items()) if name not in load.NAMES]
+    lines += [f"from .namespace.settings import {name} as {name}\n" for name in sorted(SETTINGS)]
+    lines += [
+        f"from .{home} import {name} as {name}\n" for name, home in sorted(root._HOMES.items())
+    ]
+    told = {*load.NAMES, *imported, *SETTINGS, *root._HOMES}
+    lines += [_constant(name, getattr(root, name)) for name in root.__all__ if name not in told]
+    types = _TYPES.format(up=".").splitlines(keepends=True)
+    header = _HEADER.format(what="The names of fastdist") + _WORDS.format(up=".")
+    header += "".join(line for line in types if line.split()[-1] not in imported)
+    return header + "".join([*lines, "\n", *_functions(load.NAMES)])
 
 
-def _parameter(parameter: inspect.Parameter, declared: dict[str, inspect.Parameter]) -> str:
-    annotation = declared.get(parameter.name, parameter).annotation
-    text = "Any" if annotation == "Tensor" else _known(annotation)
-    if parameter.kind is parameter.VAR_POSITIONAL:
-        return f"*{parameter.name}: {text}"
-    if parameter.kind is parameter.VAR_KEYWORD:
-        return f"**{parameter.name}: {text}"
-    default = "" if parameter.default is parameter.empty else " = ..."
-    return f"{parameter.name}: {text}{default}"
+def _imports(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the public names that a module imports from its package, each with its import."""
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            for alias in node.names:
+                name = alias.asname or alias.name
+                if not name.startswith("_") or name == "__version__":
+                    home = f"from {'.' * node.level}{node.module} import {alias.name}"
+                    # An import under another name would be a private one.
+                    other = alias.name != name
+                    yield (
+                        name,
+                        f"{home}\n{name} = {alias.name}\n" if other else f"{home} as {name}\n",
+                    )
 
 
-def _returns(name: str, function: Any, op: Op | None) -> str:
-    if op is not None:
-        return _known(op.returns)
-    annotation = getattr(function, "__annotations__", {}).get("return")
-    if annotation is not None:
-        return _known(annotation)
-    # The closures of operators carry no annotations: their callers are ops.
-    return "Tensor" if name.startswith("__") else "Any"
+def _constant(name: str, value: Any) -> str:
+    if isinstance(value, type):
+        base = "TypedStorage" if name.endswith("Storage") else "Tensor"
+        return f"class {name}({base}): ...\n"
+    # cdouble is of a class of its own.
+    kind = "DType" if isinstance(value, DType) else known(type(value).__name__)
+    kind = "None" if value is None else kind
+    return f"{name}: {builtin(kind)}\n"
 
 
-def _known(annotation: Any) -> str:
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "Any")
-    text = text.replace("np.ndarray[Any, Any]", "Any") if "np." in text else text
-    words = re.findall(r"[A-Za-z_]\w*", text)
-    if not words or any(word not in _KNOWN for word in words):
-        return "Any"
-    # Methods of these names hide the builtins inside of the class.
-    return re.sub(r"\b(bool|int|float)\b", r"builtins.\1", text)
+def _special() -> str:
+    (also,) = (
+        node.value
+        for node in ast.parse((_PACKAGE / "special.py").read_text()).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_ALSO"
+    )
+    names = {name: load.NAMES[ours] for name, ours in ast.literal_eval(also).items()}
+    names |= load.SPECIAL | {"modified_bessel_i1": load.SPECIAL["i1"]}
+    return _functions_stub("The functions of fastdist.special", ".", names)
+
+
+def _functional() -> str:
+    written = dict(_definitions((_PACKAGE / "nn/functional.py").read_text()))
+    made = {name: f for name, f in load.FUNCTIONAL_NAMES.items() if name not in written}
+    stub = _functions_stub("The functions of fastdist.nn.functional", "..", made)
+    return stub + "".join(text for _, text in sorted(written.items()))
+
+
+def _definitions(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the public functions that a module writes out, as a stub has them."""
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            node.args.defaults = [ast.Constant(...)] * len(node.args.defaults)
+            result = "" if node.returns is None else ast.unparse(node.returns)
+            yield node.name, f"def {node.name}({ast.unparse(node.args)}) -> {result}: ...\n"
+
+
+def _functions_stub(what: str, up: str, names: dict[str, Any]) -> str:
+    imports = _TYPES.format(up=up) + _WORDS.format(up=up) + _TENSOR.format(up=up)
+    return _HEADER.format(what=what) + imports + "\n" + "".join(_functions(names))
+
+
+def _functions(names: dict[str, Any]) -> Iterator[str]:
+    for name in sorted(names):
+        function, result = _signed(name, names[name])
+        yield from declarations(name, function, result)
 
 
 if __name__ == "__main__":
-    assert load.NAMES, "the ops must be attached before they can be listed"
-    path().write_text(render())
+    for path, text in render().items():
+        path.write_text(text)

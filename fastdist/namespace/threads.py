@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from ..core import blas
@@ -32,3 +33,20 @@ def get_num_threads() -> int:
     launch = sys.modules.get(_LAUNCH)
     found: int = (blas.blas_threads() or 1) if launch is None else launch.get_num_threads()
     return found
+
+
+def end_idle_threads() -> None:
+    """End the threads that wait for kernels and matrix products; the next ones start others."""
+    launch = sys.modules.get(_LAUNCH)
+    if launch is not None:
+        launch.end_idle_threads()
+    blas.end_blas_threads()
+
+
+def use_one_thread() -> None:
+    """Let all that this process computes run on one thread, without importing what computes."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    launch = sys.modules.get(_LAUNCH)
+    if launch is not None:
+        launch.set_num_threads(1)
+    blas.set_blas_threads(1)

@@ -21,10 +21,11 @@ def construct(*args: Any, device: Any = None) -> Tensor:
     """
     if len(args) == 1 and isinstance(args[0], Tensor):
         return args[0].view(args[0].layout.shape)
-    return _made(get_default_dtype(), args, device)
+    return new_of_dtype(get_default_dtype(), args, device)
 
 
-def _made(dtype: DType, args: tuple[Any, ...], device: Any = None) -> Tensor:
+def new_of_dtype(dtype: DType, args: tuple[Any, ...], device: Any = None) -> Tensor:
+    """Return memory of the sizes in args, or a copy of the data there, in dtype."""
     if len(args) != 1 or isinstance(args[0], Size) or _is_integer(args[0]):
         return creation.empty(*(args or (0,)), dtype=dtype, device=device)
     return creation.tensor(args[0], dtype=dtype, device=device)
@@ -46,7 +47,7 @@ class _TypedTensor(type):
         Raises  TypeError for a Tensor of another one
         """
         if len(args) != 1 or not isinstance(args[0], Tensor):
-            return _made(cls.dtype, args)
+            return new_of_dtype(cls.dtype, args)
         if not isinstance(args[0], cls):
             layout = args[0].layout
             raise DTypeError(

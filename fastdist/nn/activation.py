@@ -2,25 +2,146 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
+from ..core.dtypes import DType
+from ..ops.creation import empty
+from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
-from . import functional
+from . import functional, init
 from .module import Module
 
 
-class ReLU(Module):
-    """max(x, 0)."""
+class _InPlace(Module):
+    """What may write over its input."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 
+    def extra_repr(self) -> str:
+        """Return the numbers, and inplace if it is set."""
+        return ", ".join([*self._numbers(), *(["inplace=True"] if self.inplace else [])])
+
+    def _numbers(self) -> list[str]:
+        return []
+
+
+class ReLU(_InPlace):
+    """max(x, 0)."""
+
     def forward(self, input: Tensor) -> Tensor:
         """Return input, but 0 where it is negative."""
         return functional.relu(input, self.inplace)
 
+
+class Threshold(_InPlace):
+    """x where it is above threshold, value elsewhere."""
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.threshold = threshold
+        self.value = value
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return threshold(input)."""
+        return functional.threshold(input, self.threshold, self.value, self.inplace)
+
+    def _numbers(self) -> list[str]:
+        return [f"threshold={self.threshold}", f"value={self.value}"]
+
+
+class RReLU(_InPlace):
+    """x where it is positive, a slope times x elsewhere: drawn for each element in training, their
+    mean else.
+    """
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.lower = lower
+        self.upper = upper
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return rrelu(input)."""
+        return functional.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def _numbers(self) -> list[str]:
+        return [f"lower={self.lower}", f"upper={self.upper}"]
+
+
+class Hardtanh(_InPlace):
+    """x, cut off below min_val and above max_val.
+
+    Raises  AssertionError if min_val is not below max_val, as PyTorch does
+    """
+
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
+        super().__init__(inplace)
+        for old, new, given in (
+            ("min_value", "min_val", min_value),
+            ("max_value", "max_val", max_value),
+        ):
+            if given is not None:
+                warnings.warn(
+                    f"keyword argument `{old}` is deprecated and rename to `{new}`",
+                    FutureWarning,
+                    stacklevel=2,
+                )
+        self.min_val = min_val if min_value is None else min_value
+        self.max_val = max_val if max_value is None else max_value
+        if not self.max_val > self.min_val:
+            raise AssertionError(
+                f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})"
+            )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return hardtanh(input)."""
+        return functional.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+    def _numbers(self) -> list[str]:
+        return [f"min_val={self.min_val}", f"max_val={self.max_val}"]
+
+
+class ReLU6(Hardtanh):
+    """x, cut off below 0 and above 6."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
+
+    def _numbers(self) -> list[str]:
+        return []
+
+
+class Hardsigmoid(_InPlace):
+    """relu6(x + 3) / 6."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return hardsigmoid(input)."""
+        return functional.hardsigmoid(input, self.inplace)
+
     def extra_repr(self) -> str:
-        """Return inplace if it is set."""
-        return "inplace=True" if self.inplace else ""
+        """Return nothing."""
+        return ""
+
+
+class Hardswish(_InPlace):
+    """x * relu6(x + 3) / 6."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return hardswish(input)."""
+        return functional.hardswish(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Return nothing."""
+        return ""
 
 
 class Tanh(Module):
@@ -37,6 +158,130 @@ class Sigmoid(Module):
     def forward(self, input: Tensor) -> Tensor:
         """Return sigmoid(input)."""
         return functional.sigmoid(input)
+
+
+class LogSigmoid(Module):
+    """log(sigmoid(x))."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return logsigmoid(input)."""
+        return functional.logsigmoid(input)
+
+
+class Softsign(Module):
+    """x / (1 + |x|)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return softsign(input)."""
+        return functional.softsign(input)
+
+
+class Tanhshrink(Module):
+    """x - tanh(x)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return tanhshrink(input)."""
+        return functional.tanhshrink(input)
+
+
+class SiLU(_InPlace):
+    """x * sigmoid(x)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return silu(input)."""
+        return functional.silu(input, self.inplace)
+
+
+class Mish(_InPlace):
+    """x * tanh(softplus(x))."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return mish(input)."""
+        return functional.mish(input, self.inplace)
+
+
+class SELU(_InPlace):
+    """The scaled elu whose layers keep mean 0 and variance 1."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return selu(input)."""
+        return functional.selu(input, self.inplace)
+
+
+class ELU(_InPlace):
+    """x where it is positive, alpha * (exp(x) - 1) elsewhere."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.alpha = alpha
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return elu(input)."""
+        return functional.elu(input, self.alpha, self.inplace)
+
+    def _numbers(self) -> list[str]:
+        return [f"alpha={self.alpha}"]
+
+
+class CELU(_InPlace):
+    """x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.alpha = alpha
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return celu(input)."""
+        return functional.celu(input, self.alpha, self.inplace)
+
+    def _numbers(self) -> list[str]:
+        return [f"alpha={self.alpha}"]
+
+
+class LeakyReLU(_InPlace):
+    """x where it is positive, negative_slope * x elsewhere."""
+
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.negative_slope = negative_slope
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return leaky_relu(input)."""
+        return functional.leaky_relu(input, self.negative_slope, self.inplace)
+
+    def _numbers(self) -> list[str]:
+        return [f"negative_slope={self.negative_slope}"]
+
+
+class PReLU(Module):
+    """x where it is positive, weight * x elsewhere: one weight, or one for each channel."""
+
+    weight: Parameter
+
+    def __init__(
+        self,
+        num_parameters: int = 1,
+        init: float = 0.25,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = Parameter(empty(num_parameters, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Begin with the first slope again."""
+        init.constant_(self.weight, self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return prelu(input)."""
+        return functional.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        """Return the number of weights."""
+        return f"num_parameters={self.num_parameters}"
 
 
 class GELU(Module):
@@ -57,37 +302,63 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class SiLU(Module):
-    """x * sigmoid(x)."""
+class GLU(Module):
+    """The first half of x along dim, times the sigmoid of the second."""
 
-    def __init__(self, inplace: bool = False) -> None:
+    def __init__(self, dim: int = -1) -> None:
         super().__init__()
-        self.inplace = inplace
+        self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return silu(input)."""
-        return functional.silu(input, self.inplace)
+        """Return glu(input)."""
+        return functional.glu(input, self.dim)
 
     def extra_repr(self) -> str:
-        """Return inplace if it is set."""
-        return "inplace=True" if self.inplace else ""
+        """Return the axis."""
+        return f"dim={self.dim}"
 
 
-class LeakyReLU(Module):
-    """x where it is positive, negative_slope * x elsewhere."""
+class Softplus(Module):
+    """log(1 + exp(beta * x)) / beta, and x itself beyond threshold."""
 
-    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
-        self.negative_slope = negative_slope
-        self.inplace = inplace
+        self.beta = beta
+        self.threshold = threshold
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return leaky_relu(input)."""
-        return functional.leaky_relu(input, self.negative_slope, self.inplace)
+        """Return softplus(input)."""
+        return functional.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
-        """Return the slope, and inplace if it is set."""
-        return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
+        """Return the numbers."""
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class _Shrinking(Module):
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        """Return the width."""
+        return str(self.lambd)
+
+
+class Hardshrink(_Shrinking):
+    """x, but 0 within lambd of 0."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return hardshrink(input)."""
+        return functional.hardshrink(input, self.lambd)
+
+
+class Softshrink(_Shrinking):
+    """x drawn lambd nearer to 0."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return softshrink(input)."""
+        return functional.softshrink(input, self.lambd)
 
 
 class _AlongDim(Module):
@@ -107,7 +378,15 @@ class Softmax(_AlongDim):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return softmax(input)."""
-        return functional.softmax(input, self.dim)
+        return functional.softmax(input, self.dim, _stacklevel=5)
+
+
+class Softmin(_AlongDim):
+    """Softmax of -x."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return softmin(input)."""
+        return functional.softmin(input, self.dim, _stacklevel=5)
 
 
 class LogSoftmax(_AlongDim):
@@ -115,4 +394,20 @@ class LogSoftmax(_AlongDim):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return log_softmax(input)."""
-        return functional.log_softmax(input, self.dim)
+        return functional.log_softmax(input, self.dim, _stacklevel=5)
+
+
+class Softmax2d(Module):
+    """Softmax along the channels of images.
+
+    Shape   (N, C, H, W) or (C, H, W) -> the same
+    Raises  ValueError for another number of axes
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return softmax(input) along the channels."""
+        if input.dim() not in (3, 4):
+            raise ValueError(
+                f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead"
+            )
+        return functional.softmax(input, -3)

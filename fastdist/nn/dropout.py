@@ -1,4 +1,4 @@
-"""Dropout."""
+"""Dropout: what is set to 0, or to selu's lowest value, at random while training."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from . import functional
 from .module import Module
 
 
-class Dropout(Module):
-    """While training, zeroes each element with probability p and scales the others by 1/(1-p).
+class _Dropout(Module):
+    """What drops with probability p.
 
     Raises  ValueError if p is no probability
     """
@@ -20,10 +20,73 @@ class Dropout(Module):
         self.p = p
         self.inplace = inplace
 
+    def extra_repr(self) -> str:
+        """Return the probability."""
+        return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout(_Dropout):
+    """While training, zeroes each element with probability p and scales the others by 1/(1-p).
+
+    Raises  ValueError if p is no probability
+    """
+
     def forward(self, input: Tensor) -> Tensor:
         """Return input, thinned out in training mode."""
         return functional.dropout(input, self.p, self.training, self.inplace)
 
-    def extra_repr(self) -> str:
-        """Return the probability."""
-        return f"p={self.p}, inplace={self.inplace}"
+
+class Dropout1d(_Dropout):
+    """While training, zeroes whole channels with probability p and scales the others by 1/(1-p).
+
+    Shape   (N, C, L) or (C, L) -> the same
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return input, thinned out in training mode."""
+        return functional.dropout1d(input, self.p, self.training, self.inplace)
+
+
+class Dropout2d(_Dropout):
+    """Dropout1d for images.
+
+    Shape   (N, C, H, W) -> the same
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return input, thinned out in training mode."""
+        return functional.dropout2d(input, self.p, self.training, self.inplace)
+
+
+class Dropout3d(_Dropout):
+    """Dropout1d for volumes.
+
+    Shape   (N, C, D, H, W) or (C, D, H, W) -> the same
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return input, thinned out in training mode."""
+        return functional.dropout3d(input, self.p, self.training, self.inplace)
+
+
+class AlphaDropout(_Dropout):
+    """While training, sets elements to selu's lowest value with probability p, and keeps mean and
+    variance.
+
+    Source  Klambauer et al. 2017, "Self-Normalizing Neural Networks"
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return input, thinned out in training mode."""
+        return functional.alpha_dropout(input, self.p, self.training, self.inplace)
+
+
+class FeatureAlphaDropout(_Dropout):
+    """AlphaDropout of whole channels.
+
+    Shape   (N, C, ...) -> the same
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return input, thinned out in training mode."""
+        return functional.feature_alpha_dropout(input, self.p, self.training, self.inplace)

@@ -1,11 +1,10 @@
-"""Embedding: a table of vectors, looked up by number."""
+"""Embedding: a table of vectors, looked up by number, one by one or by the bag."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..core.dtypes import DType
-from ..core.errors import ShapeError
 from ..graph.modes import no_grad
 from ..ops.creation import empty
 from ..tensor.parameter import Parameter
@@ -14,74 +13,221 @@ from . import functional, init
 from .module import Module
 
 
-class Embedding(Module):
+class _Table(Module):
+    """What Embedding and EmbeddingBag share: the rows, and what is done to them."""
+
+    weight: Parameter
+
+    def _set(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None) -> None:
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise AssertionError(
+                    f"{self._padding_word} must be within num_embeddings: it is {padding_idx}, of "
+                    f"{num_embeddings} rows"
+                )
+            padding_idx %= num_embeddings
+        self.padding_idx = padding_idx
+
+    _padding_word = "Padding_idx"
+
+    def _set_rules(
+        self, max_norm: float | None, norm_type: float, scale_grad_by_freq: bool, sparse: bool
+    ) -> None:
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.sparse = sparse
+
+    def _set_weight(
+        self, given: Tensor | None, device: Any, dtype: DType | None, freeze: bool = False
+    ) -> None:
+        shape = (self.num_embeddings, self.embedding_dim)
+        if given is None:
+            made = empty(shape, device=device, dtype=dtype)
+            self.weight = Parameter(made, requires_grad=not freeze)
+            self.reset_parameters()
+            return
+        if tuple(given.shape) != shape:
+            raise AssertionError(
+                "Shape of weight does not match num_embeddings and embedding_dim: it is "
+                f"{tuple(given.shape)}, expected {shape}"
+            )
+        self.weight = Parameter(given, requires_grad=not freeze)
+
+    def reset_parameters(self) -> None:
+        """Draw all rows anew, from normal numbers; that of padding_idx is zeros."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with no_grad():
+                self.weight[self.padding_idx].zero_()
+
+    def _shown(self, **more: tuple[Any, Any]) -> str:
+        """Return the sizes, and of `more`, name to value and default, what is not by default."""
+        shown = [f"{self.num_embeddings}, {self.embedding_dim}"]
+        for name, (value, usual) in more.items():
+            if value != usual:
+                shown.append(f"{name}={value!r}")
+        return ", ".join(shown)
+
+
+def _require_matrix(embeddings: Tensor) -> None:
+    if embeddings.ndim != 2:
+        raise AssertionError(
+            f"Embeddings parameter is expected to be 2-dimensional, got shape {embeddings.shape}"
+        )
+
+
+class Embedding(_Table):
     """Returns the rows of its weight that integers name.
 
     Shape   (...) -> (..., embedding_dim); weight is (num_embeddings, embedding_dim)
-    Note    the row at padding_idx begins as zeros and gets no gradient
+    Note    the row at padding_idx begins as zeros and gets no gradient; rows longer than max_norm
+            are shortened when they are looked up
     """
-
-    weight: Parameter
 
     def __init__(
         self,
         num_embeddings: int,
         embedding_dim: int,
         padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
         _weight: Tensor | None = None,
         _freeze: bool = False,
         device: Any = None,
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise ValueError(
-                    f"padding_idx must be within num_embeddings: got {padding_idx} for "
-                    f"{num_embeddings} rows"
-                )
-            padding_idx %= num_embeddings
-        self.padding_idx = padding_idx
-        shape = (num_embeddings, embedding_dim)
-        if _weight is None:
-            _weight = empty(shape, device=device, dtype=dtype)
-            self.weight = Parameter(_weight, requires_grad=not _freeze)
-            self.reset_parameters()
-        elif tuple(_weight.shape) != shape:
-            raise ShapeError(f"Embedding: weight is {_weight.shape}, expected {shape}")
-        else:
-            self.weight = Parameter(_weight, requires_grad=not _freeze)
+        self._set(num_embeddings, embedding_dim, padding_idx)
+        self._set_rules(max_norm, norm_type, scale_grad_by_freq, sparse)
+        self._set_weight(_weight, device, dtype, _freeze)
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
     ) -> Embedding:
         """Return an Embedding with these rows, which do not learn unless freeze is False.
 
-        Raises  ValueError for what is no matrix
+        Raises  AssertionError for what is no matrix
         """
-        if embeddings.ndim != 2:
-            raise ValueError(
-                "Embeddings parameter is expected to be 2-dimensional, got shape "
-                f"{embeddings.shape}"
-            )
+        _require_matrix(embeddings)
         rows, columns = embeddings.shape
-        return cls(rows, columns, padding_idx, _weight=embeddings, _freeze=freeze)
-
-    def reset_parameters(self) -> None:
-        """Draw all rows anew, from normal numbers."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with no_grad():
-                self.weight[self.padding_idx].zero_()
+        rules = padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
+        return cls(rows, columns, *rules, _weight=embeddings, _freeze=freeze)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the rows that input names."""
-        return functional.embedding(input, self.weight, self.padding_idx)
+        return functional.embedding(
+            input,
+            self.weight,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.sparse,
+        )
 
     def extra_repr(self) -> str:
-        """Return the sizes."""
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+        """Return the sizes, and what is not by default."""
+        return self._shown(
+            padding_idx=(self.padding_idx, None),
+            max_norm=(self.max_norm, None),
+            norm_type=(self.norm_type, 2),
+            scale_grad_by_freq=(self.scale_grad_by_freq, False),
+            sparse=(self.sparse, False),
+        )
+
+
+class EmbeddingBag(_Table):
+    """Returns for each bag of integers the sum, mean or max of the rows that they name.
+
+    Shape   (bags, n), or (n) with offsets (bags) -> (bags, embedding_dim)
+    Note    the row at padding_idx counts for nothing and gets no gradient
+    """
+
+    _padding_word = "padding_idx"
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        self._set(num_embeddings, embedding_dim, padding_idx)
+        self._set_rules(max_norm, norm_type, scale_grad_by_freq, sparse)
+        self._set_weight(_weight, device, dtype)
+        self.mode = mode
+        self.include_last_offset = include_last_offset
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> EmbeddingBag:
+        """Return an EmbeddingBag with these rows, which do not learn unless freeze is False.
+
+        Raises  AssertionError for what is no matrix
+        """
+        _require_matrix(embeddings)
+        rows, columns = embeddings.shape
+        rules = max_norm, norm_type, scale_grad_by_freq, mode, sparse
+        made = cls(rows, columns, *rules, embeddings, include_last_offset, padding_idx)
+        made.weight.requires_grad = not freeze
+        return made
+
+    def forward(
+        self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
+    ) -> Tensor:
+        """Return one row for each bag."""
+        return functional.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
+
+    def extra_repr(self) -> str:
+        """Return the sizes, the mode, and what is not by default."""
+        return self._shown(
+            max_norm=(self.max_norm, None),
+            norm_type=(self.norm_type, 2),
+            scale_grad_by_freq=(self.scale_grad_by_freq, False),
+            mode=(self.mode, None),
+            padding_idx=(self.padding_idx, None),
+        )

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
+from ..core.caller_warning import warn_caller
 from ..core.errors import ShapeError
 from ..core.generator import Generator, default_generator_of
 from ..graph.modes import no_grad
@@ -27,6 +31,27 @@ _GAINS = {
     "relu": math.sqrt(2.0),
     "selu": 0.75,
 }
+
+
+class _Now(threading.local):
+    """Whether this thread fills nothing at the moment, nor draws for it."""
+
+    is_skipped = False
+
+
+_now = _Now()
+
+
+@contextmanager
+def skipped() -> Iterator[None]:
+    """Let the functions below that fill with one number, evenly or normally do nothing."""
+    before = _now.is_skipped
+    _now.is_skipped = True
+    try:
+        yield
+    finally:
+        _now.is_skipped = before
+
 
 Draw = Callable[[Sequence[int], "np.dtype[np.floating]"], np.ndarray]
 
@@ -88,6 +113,8 @@ def trunc_normal_(
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with one number."""
+    if _now.is_skipped:
+        return tensor
     with no_grad():
         return tensor.fill_(val)
 
@@ -110,6 +137,44 @@ def eye_(tensor: Tensor) -> Tensor:
     if tensor.ndim != 2:
         raise ValueError(f"eye_: only tensors with 2 dimensions are supported, got {tensor.shape}")
     return _write(tensor, np.eye(*tensor.shape))
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Write the weight of a convolution that gives on as many channels of each group as it can.
+
+    Raises  ValueError for what is no convolution's weight, or has no groups of a size
+    """
+    if tensor.ndim not in (3, 4, 5):
+        raise ValueError(
+            f"Only tensors with 3, 4, or 5 dimensions are supported, got {tensor.shape}"
+        )
+    channels, inputs, *kernel = tensor.shape
+    if channels % groups:
+        raise ValueError(f"dim 0 must be divisible by groups, got {channels} for {groups} groups")
+    values = np.zeros(tensor.shape)
+    middle: tuple[Any, ...] = tuple([n // 2 for n in kernel])
+    for i in range(min(channels // groups, inputs)):
+        values[(slice(i, None, channels // groups), i, *middle)] = 1.0
+    return _write(tensor, values)
+
+
+def sparse_(
+    tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
+) -> Tensor:
+    """Fill a matrix with normal numbers, and a share of each column, drawn anew, with zeros.
+
+    Raises  ValueError for what is no matrix
+    Source  Martens 2010, "Deep learning via Hessian-free optimization"
+    """
+    if tensor.ndim != 2:
+        raise ValueError(f"Only tensors with 2 dimensions are supported, got {tensor.shape}")
+    draw = _generator(tensor, generator)
+    rows, columns = tensor.shape
+    values = std * draw.normal(tensor.shape, np.dtype(np.float64))
+    order = draw.uniform((rows, columns), np.dtype(np.float64)).argsort(axis=0)
+    zeros = order[: math.ceil(sparsity * rows)]
+    np.put_along_axis(values, zeros, 0.0, axis=0)
+    return _write(tensor, values)
 
 
 def xavier_uniform_(
@@ -140,7 +205,7 @@ def kaiming_uniform_(
 
     Source  He et al. 2015, "Delving deep into rectifiers"
     """
-    if 0 in tensor.shape:
+    if _has_none(tensor):
         return tensor
     bound = math.sqrt(3.0) * _kaiming_deviation(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
@@ -154,7 +219,7 @@ def kaiming_normal_(
     generator: Generator | None = None,
 ) -> Tensor:
     """Fill with normal numbers of deviation gain / sqrt(fan); a is leaky_relu's negative slope."""
-    if 0 in tensor.shape:
+    if _has_none(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming_deviation(tensor, a, mode, nonlinearity), generator)
 
@@ -192,6 +257,13 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * field, tensor.shape[0] * field
 
 
+def _has_none(tensor: Tensor) -> bool:
+    if 0 in tensor.shape:
+        warn_caller("Initializing zero-element tensors is a no-op")
+        return True
+    return False
+
+
 def _xavier_deviation(tensor: Tensor, gain: float) -> float:
     return gain * math.sqrt(2.0 / sum(fans(tensor)))
 
@@ -209,6 +281,8 @@ def _generator(tensor: Tensor, generator: Generator | None) -> Generator:
 
 
 def _fill(tensor: Tensor, draw: Draw, factor: float, offset: float) -> Tensor:
+    if _now.is_skipped:
+        return tensor
     # Drawn here for every device: a stream is the same wherever the tensor lies.
     drawn = draw(tensor.shape, tensor.dtype.numpy)
     drawn *= np.asarray(factor, drawn.dtype)
@@ -219,3 +293,26 @@ def _fill(tensor: Tensor, draw: Draw, factor: float, offset: float) -> Tensor:
 def _write(tensor: Tensor, values: np.ndarray) -> Tensor:
     with no_grad():
         return tensor.copy_(values)
+
+
+def _deprecated(newer: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    name = newer.__name__.removesuffix("_")
+
+    def older(*args: Any, **kwargs: Any) -> Tensor:
+        warn_caller(
+            f"`nn.init.{name}` is now deprecated in favor of `nn.init.{newer.__name__}`.",
+            FutureWarning,
+        )
+        return newer(*args, **kwargs)
+
+    older.__name__ = older.__qualname__ = name
+    older.__doc__ = f"Do what {newer.__name__} does: its older name."
+    return older
+
+
+uniform, normal = _deprecated(uniform_), _deprecated(normal_)
+constant, eye = _deprecated(constant_), _deprecated(eye_)
+xavier_uniform, xavier_normal = _deprecated(xavier_uniform_), _deprecated(xavier_normal_)
+kaiming_uniform, kaiming_normal = _deprecated(kaiming_uniform_), _deprecated(kaiming_normal_)
+dirac, sparse = _deprecated(dirac_), _deprecated(sparse_)
+orthogonal = _deprecated(orthogonal_)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
+from ..compiler import runs_as_it_is
 from ..core.device import Device
 from ..core.dtypes import DType, float16, float32, float64
+from ..core.memory_format import MemoryFormat, preserve_format
 from ..graph.modes import no_grad
 from ..graph.node import RemovableHandle
+from ..ops.creation import empty_like
 from ..tensor.shared_memory import share
 from ..tensor.tensor import Tensor
 from .module_hooks import Hook, Hooks, add_hook, call_with_hooks
 from .module_tree import ModuleTree
+from .parameter import is_lazy
 from .state_dict import StateDict
 
 
@@ -34,6 +38,8 @@ class Module(StateDict):
     # Whether __init__ passes what it is given on to the next class, for modules that are also
     # something else.
     call_super_init = False
+    # Of old: it chose what load_state_dict told of versions, and does nothing.
+    dump_patches = False
     # Typed so, because each module's forward has parameters of its own.
     forward: Callable[..., Any] = _no_forward
 
@@ -87,8 +93,25 @@ class Module(StateDict):
 
         Note    of keyword arguments nothing is told
         """
+        self._require_other("old")
         # Among the forward hooks, so that a module without any asks for nothing more at a call.
         return add_hook(self._forward_hooks, Hook(hook, backward="full"), prepend=prepend)
+
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(module, grad_input, grad_output) with the gradients of the last operation of a
+        call, as PyTorch's older programs do; register_full_backward_hook tells those of the call.
+
+        Raises  RuntimeError where the module has hooks of the other kind
+        """
+        self._require_other("full")
+        return add_hook(self._forward_hooks, Hook(hook, backward="old"), prepend=False)
+
+    def _require_other(self, kind: str) -> None:
+        if any(hook.backward == kind for hook in self._forward_hooks.values()):
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single "
+                "Module. Please use only one of them."
+            )
 
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -135,15 +158,19 @@ class Module(StateDict):
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move this module's tensors to a device, or convert its floating ones to a dtype.
 
-        Called as to(device), to(dtype), to(device, dtype) or to(tensor)
+        Called as to(device), to(dtype), to(device, dtype), to(tensor) or to(memory_format=...),
+        which is for tensors with as many axes as the format orders
 
         Raises  TypeError for a dtype that is not floating
         """
+        memory_format: MemoryFormat = kwargs.pop("memory_format", preserve_format)
         device, dtype = _parse_to(*args, **kwargs)
+        rank = 0 if memory_format.axes is None else len(memory_format.axes)
 
         def convert(tensor: Tensor) -> Tensor:
             wanted = dtype if tensor.is_floating_point() else None
-            return tensor.to(dtype=wanted, device=device)
+            lie = memory_format if rank and tensor.dim() == rank else preserve_format
+            return tensor.to(dtype=wanted, device=device, memory_format=lie)
 
         return self._apply(convert)
 
@@ -173,6 +200,10 @@ class Module(StateDict):
             device = f"cuda:{device}"
         return self.to("cuda:0" if device is None else device)
 
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Leave the module as it is, and say so once: it runs as it is written."""
+        runs_as_it_is("compile()")
+
     def share_memory(self) -> Self:
         """Move the memory of parameters, their gradients and buffers to where processes that get
         this module see it, as Tensor.share_memory_ does; return the module.
@@ -181,22 +212,31 @@ class Module(StateDict):
                 each process has its own
         """
         parameters = list(self.parameters())
+        for one in (*parameters, *self.buffers()):
+            if is_lazy(one):
+                one.share_memory_()  # says that there is nothing to share
         grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
         share([*parameters, *grads, *self.buffers()])
         return self
 
-    def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Move this module to a device without its numbers: parameters and buffers are new there,
+        and hold what nobody has set.
+        """
+        return self._apply(lambda tensor: empty_like(tensor, device=device), recurse)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         with no_grad():
             # Each parameter once, even if two modules share it: the second time would undo nothing,
             # but it costs a conversion.
-            for parameter in self.parameters():
+            for parameter in self.parameters(recurse):
                 grad = parameter.grad
                 parameter.grad = None
                 parameter.data = fn(parameter)
                 if grad is not None:
                     grad.data = fn(grad)
                     parameter.grad = grad
-            for module in self.modules():
+            for module in self.modules() if recurse else (self,):
                 for name, buffer in module._buffers.items():
                     if buffer is not None:
                         module._buffers[name] = fn(buffer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..graph.node import RemovableHandle
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 class Hook(NamedTuple):
     """One registered function and how it wants to be called; `backward` is "pre" or "full" where it
-    waits for the gradients of a call.
+    waits for the gradients of a call, "old" for those of its last operation.
     """
 
     call: Callable[..., Any]
@@ -40,7 +41,7 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     """Call module.forward between its hooks."""
     for hook in tuple(module._forward_pre_hooks.values()):
         args, kwargs = _before(module, hook, args, kwargs)
-    watch = _watch(module)
+    watch, old = _watch(module)
     if watch is not None:
         args = watch.inputs(args)
     called: set[int] = set()
@@ -56,18 +57,29 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
                 # The first error is the one to tell; a hook that fails as well is its context.
                 _after(module, hook, args, kwargs, None)
         raise
+    _watch_last(module, old, result)
     return result if watch is None else watch.outputs(result)
 
 
-def _watch(module: Any) -> BackwardWatch | None:
-    found: dict[str, list[Callable[..., Any]]] = {"pre": [], "full": [], "": []}
+def _watch(module: Any) -> tuple[BackwardWatch | None, list[Callable[..., Any]]]:
+    """Return what watches the gradients of a call, and the hooks that wait for the last alone."""
+    found: dict[str, list[Callable[..., Any]]] = {"pre": [], "full": [], "old": [], "": []}
     for hook in tuple(module._forward_hooks.values()):
         found[hook.backward].append(hook.call)
     if not found["pre"] and not found["full"]:
-        return None
+        return None, found["old"]
     from .backward_hooks import BackwardWatch  # few models have any, and autograd takes its time
 
-    return BackwardWatch(module, found["pre"], found["full"])
+    return BackwardWatch(module, found["pre"], found["full"]), found["old"]
+
+
+def _watch_last(module: Any, hooks: list[Callable[..., Any]], result: Any) -> None:
+    while hooks and isinstance(result, tuple | list | dict) and len(result):
+        result = next(iter(result.values() if isinstance(result, dict) else result))
+    last = getattr(result, "grad_fn", None)
+    if last is not None:
+        for hook in hooks:
+            last.register_hook(partial(hook, module))
 
 
 def _before(

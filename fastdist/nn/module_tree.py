@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..tensor.parameter import Parameter
+from ..tensor.parameter import Buffer, Parameter
 from ..tensor.tensor import Tensor
 
 # A Module. This file stands below module.py and cannot name it.
@@ -50,6 +50,10 @@ class ModuleTree:
         if isinstance(value, ModuleTree):
             self._forget(name, "module", keep="_modules")
             self._modules[name] = value
+            return
+        if isinstance(value, Buffer):
+            self._forget(name, "buffer", keep="_buffers")
+            self.register_buffer(name, value, value.persistent)
             return
         state = self.__dict__
         if name in state.get("_parameters", ()):
@@ -237,6 +241,24 @@ class ModuleTree:
             if not isinstance(module, ModuleTree):
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
+
+    def set_submodule(self, target: str, module: Child, strict: bool = False) -> None:
+        """Put a module at a dotted path; with strict, only where there is one already.
+
+        Raises  ValueError for no path or what is no Module, AttributeError where what is there is
+                none, or nothing is
+        """
+        if not target:
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, ModuleTree):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{parent._get_name()} has no attribute `{name}`")
+        if not isinstance(getattr(parent, name, module), ModuleTree):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
         """Return the parameter at a dotted path.

@@ -1,4 +1,4 @@
-"""LayerNorm."""
+"""Layer and group normalisation, and kin that divides by the size of neighbours."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.dtypes import DType
 from ..ops.creation import empty
+from ..ops.normalization import cross_map_lrn
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from . import functional, init
@@ -61,3 +62,149 @@ class LayerNorm(Module):
             f"{self.normalized_shape}, eps={self.eps}, "
             f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
         )
+
+
+class RMSNorm(Module):
+    """Divides the last axes by the root of their mean square, then scales them.
+
+    Shape   (..., *normalized_shape) -> the same
+    Source  Zhang and Sennrich 2019, "Root Mean Square Layer Normalization"
+    """
+
+    weight: Parameter | None
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        shape = normalized_shape
+        self.normalized_shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        weight = None
+        if elementwise_affine:
+            weight = Parameter(empty(self.normalized_shape, device=device, dtype=dtype))
+        self.register_parameter("weight", weight)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Scale by 1 from now on."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x, normalised."""
+        return functional.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        """Return the shape and how it is normalised."""
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        )
+
+
+class GroupNorm(Module):
+    """Brings groups of channels of each sample to mean 0 and variance 1, then scales and shifts
+    each channel.
+
+    Shape   (N, C, ...) -> the same
+    Source  Wu and He 2018, "Group Normalization"
+    """
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if num_channels % num_groups:
+            raise ValueError(
+                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})"
+            )
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
+        for name, is_wanted in (("weight", affine), ("bias", affine and bias)):
+            made = empty(num_channels, device=device, dtype=dtype) if is_wanted else None
+            self.register_parameter(name, None if made is None else Parameter(made))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Scale by 1 and shift by 0 from now on."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return input, normalised."""
+        return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """Return the groups and how they are normalised."""
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class LocalResponseNorm(Module):
+    """Divides by (k + alpha * mean of squares over size neighbouring channels)**beta.
+
+    Shape   (N, C, ...) -> the same
+    Source  Krizhevsky et al. 2012, "ImageNet classification with deep convolutional networks"
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return input, normalised."""
+        return functional.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        """Return the numbers."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """LocalResponseNorm of images as Torch7 had it: the first channel counts as a neighbour of all
+    that are not below it.
+
+    Shape   (N, C, H, W) -> the same
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return input, normalised."""
+        found: Tensor = cross_map_lrn(input, self.size, self.alpha, self.beta, self.k)
+        return found
+
+    def extra_repr(self) -> str:
+        """Return the numbers."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

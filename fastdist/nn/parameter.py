@@ -1,7 +1,137 @@
-"""Where PyTorch's users import Parameter from."""
+"""Where PyTorch's users import Parameter from, and parameters whose shape is not known yet."""
 
 from __future__ import annotations
 
-from ..tensor.parameter import Parameter
+from collections.abc import Sequence
+from typing import Any
 
-__all__ = ["Parameter"]
+from ..core.dtypes import DType
+from ..ops.creation import empty
+from ..tensor.parameter import Buffer, Parameter
+from ..tensor.tensor import Tensor
+
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
+
+
+# What may be asked of a tensor without a shape: the methods that ask nothing of its numbers.
+_ALLOWED = {
+    "size", "copy_", "is_complex", "is_floating_point", "half", "float", "double", "char",
+    "short", "int", "long", "type", "cuda", "cpu", "to", "to_numpy", "get_device",
+    "requires_grad_", "share_memory_",
+}  # fmt: skip
+_OPERATORS = {
+    "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__",
+    "__rtruediv__", "__matmul__", "__rmatmul__", "__pow__", "__rpow__", "__neg__", "__getitem__",
+    "__setitem__", "__len__", "__iter__",
+}  # fmt: skip
+
+
+class UninitializedTensorMixin:
+    """What has a dtype and a device, but no shape until materialize() gives it one: any method that
+    asks for numbers raises ValueError.
+    """
+
+    __slots__ = ()
+    cls_to_become: type[Tensor] = Tensor
+
+    def materialize(
+        self, shape: Sequence[int], device: Any = None, dtype: DType | None = None
+    ) -> None:
+        """Take a shape, with numbers that nobody has set, and become an ordinary tensor."""
+        own: Any = self
+        now = own.data
+        made = empty(shape, device=device or now.device, dtype=dtype or now.dtype)
+        own.__class__ = self.cls_to_become
+        own.data = made
+
+    @property
+    def shape(self) -> Any:
+        """Raise, for there is none."""
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually "
+            "happens in `load_state_dict` when trying to load an uninitialized parameter into an "
+            "initialized one. Call `forward` to initialize the parameters before accessing their "
+            "attributes."
+        )
+
+    def share_memory_(self) -> Any:
+        """Raise, for there is nothing to share."""
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to "
+            "initialize the parameters before calling `module.share_memory()`."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+def _refusing(name: str) -> Any:
+    def refuse(self: Any, *_: Any, **__: Any) -> Any:
+        kind = type(self).__name__
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter in {name}. This error happens when you "
+            f"are using a `LazyModule` or explicitly manipulating `torch.nn.parameter.{kind}` "
+            "objects. When using LazyModules Call `forward` with a dummy batch to initialize the "
+            "parameters before calling torch functions"
+        )
+
+    return refuse
+
+
+for _name in dir(Tensor):
+    _asks = _name in _OPERATORS or not (_name.startswith("_") or _name in _ALLOWED)
+    if _asks and callable(getattr(Tensor, _name)):
+        setattr(UninitializedTensorMixin, _name, _refusing(_name))
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter without a shape, as lazy modules have before they are called."""
+
+    cls_to_become = Parameter
+
+    def __new__(
+        cls, requires_grad: bool = True, device: Any = None, dtype: DType | None = None
+    ) -> UninitializedParameter:
+        made = super().__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
+        assert isinstance(made, UninitializedParameter)
+        return made
+
+    def __reduce__(self) -> Any:
+        now = self.data
+        return type(self), (self.requires_grad, str(now.device), now.dtype)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        now = self.data
+        return memo.setdefault(id(self), type(self)(self.requires_grad, now.device, now.dtype))
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer without a shape, as lazy modules have before they are called."""
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: Any = None,
+        dtype: DType | None = None,
+        persistent: bool = True,
+    ) -> UninitializedBuffer:
+        source = empty(0, device=device, dtype=dtype)
+        made: UninitializedBuffer = object.__new__(cls)
+        made.array, made.layout, made._storage = source.array, source.layout, source._storage
+        made.edge = made.extra = None
+        return made
+
+    def __reduce__(self) -> Any:
+        now = self.data
+        return type(self), (False, str(now.device), now.dtype)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        now = self.data
+        return memo.setdefault(id(self), type(self)(False, now.device, now.dtype))
+
+
+def is_lazy(param: Any) -> bool:
+    """Return whether param waits for its shape."""
+    return isinstance(param, UninitializedTensorMixin)

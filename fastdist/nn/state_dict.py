@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ..graph.modes import no_grad
+from ..graph.node import RemovableHandle
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .module_tree import ModuleTree
@@ -28,7 +29,13 @@ class IncompatibleKeys(NamedTuple):
 
 
 class StateDict(ModuleTree):
-    """The part of Module that saves and loads."""
+    """The part of Module that saves and loads.
+
+    Note    a class that changes what it saves counts its `_version` up: state_dict()._metadata has
+            each module's, and _load_from_state_dict is told the one of what it reads
+    """
+
+    _version: int = 1
 
     def get_extra_state(self) -> Any:
         """Return what else belongs into the state dict; to be overridden along with
@@ -58,14 +65,68 @@ class StateDict(ModuleTree):
             return self.state_dict(
                 **{"destination": destination, "prefix": prefix, "keep_vars": keep_vars, **given}
             )
-        entries: dict[str, Any] = OrderedDict() if destination is None else destination
+        entries: Any = destination
+        if entries is None:
+            entries = OrderedDict()
+            entries._metadata = OrderedDict()
+        metadata = {"version": self._version}
+        if hasattr(entries, "_metadata"):
+            entries._metadata[prefix[:-1]] = metadata
+        for hook in self._state_hooks("pre-save"):
+            hook(self, prefix, keep_vars)
         self._save_to_state_dict(entries, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(
                     destination=entries, prefix=f"{prefix}{name}.", keep_vars=keep_vars
                 )
-        return entries
+        for hook in self._state_hooks("post-save-any"):
+            changed = hook(self, entries, prefix, metadata)
+            entries = entries if changed is None else changed
+        for hook in self._state_hooks("post-save"):
+            if hook(self, entries, prefix, metadata) is not None:
+                raise RuntimeError("state_dict post-hook must return None")
+        return entries  # type: ignore[no-any-return]
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(module, prefix, keep_vars) before state_dict reads this module."""
+        return self._add_state_hook("pre-save", hook)
+
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        # As PyTorch's older programs do: what the hook returns takes the state dict's place.
+        return self._add_state_hook("post-save-any", hook)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(module, state_dict, prefix, local_metadata) after state_dict has read this
+        module and all below it; it changes the state dict in place and returns None.
+        """
+        return self._add_state_hook("post-save", hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
+        unexpected_keys, error_msgs) before a state dict is loaded into this module: it may change
+        the state dict, which is a copy, and add to the lists.
+        """
+        return self._add_state_hook("pre-load", hook)
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
+        return self._add_state_hook("pre-load" if with_module else "pre-load-alone", hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(module, incompatible_keys) after a state dict was loaded into this module and
+        all below it; it may change the lists of keys in place, and returns None.
+        """
+        return self._add_state_hook("post-load", hook)
+
+    def _add_state_hook(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
+        # Made when the first one comes: few modules have any.
+        hooks = self.__dict__.setdefault("_state_dict_hooks", {}).setdefault(kind, {})
+        return RemovableHandle(hooks, hook)
+
+    def _state_hooks(self, kind: str) -> list[Callable[..., Any]]:
+        return list(self.__dict__.get("_state_dict_hooks", {}).get(kind, {}).values())
 
     def _save_to_state_dict(
         self, destination: dict[str, Any], prefix: str, keep_vars: bool
@@ -101,12 +162,33 @@ class StateDict(ModuleTree):
                 f"Expected state_dict to be dict-like, got {type(state_dict)}: pass what "
                 "state_dict() returned"
             )
-        loading = Loading(state_dict, assign)
-        for path, module in self.named_modules(remove_duplicate=False):
-            module._load_from_state_dict(loading, f"{path}." if path else "")
-        missing = [key for key in loading.wanted if key not in state_dict]
-        unexpected = [key for key in state_dict if key not in loading.wanted]
-        errors = loading.errors
+        missing: list[str] = []
+        unexpected: list[str] = []
+        errors: list[str] = []
+        found = IncompatibleKeys(missing, unexpected)
+        versions = getattr(state_dict, "_metadata", None) or {}
+
+        def load(module: Any, entries: dict[str, Any], prefix: str) -> None:
+            metadata = dict(versions.get(prefix[:-1], {}))
+            if assign:
+                metadata["assign_to_params_buffers"] = assign
+            module._load_from_state_dict(
+                entries, prefix, metadata, True, missing, unexpected, errors
+            )
+            for name, child in module._modules.items():
+                if child is not None:
+                    below = f"{prefix}{name}."
+                    part = {key: one for key, one in entries.items() if key.startswith(below)}
+                    load(child, part, below)
+            for hook in module._state_hooks("post-load"):
+                if hook(module, found) is not None:
+                    raise AssertionError(
+                        "Hooks registered with ``register_load_state_dict_post_hook`` are not "
+                        "expected to return new values, if incompatible_keys need to be modified, "
+                        "it should be done inplace."
+                    )
+
+        load(self, dict(state_dict), "")  # a copy, which hooks may change
         if strict:
             for kind, keys in (("Unexpected", unexpected), ("Missing", missing)):
                 if keys:
@@ -117,35 +199,64 @@ class StateDict(ModuleTree):
             raise RuntimeError(
                 f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}"
             )
-        return IncompatibleKeys(missing, unexpected)
+        return found
 
-    def _load_from_state_dict(self, loading: Loading, prefix: str) -> None:
-        for name, tensor in self._own_entries():
-            key = prefix + name
-            loading.wanted[key] = None
-            if key in loading.entries:
-                self._load(name, key, tensor, loading)
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Load this module's own entries, not those below it; overridden by a class that reads what
+        older versions of it (local_metadata's "version") have saved.
+        """
+        lists = (missing_keys, unexpected_keys, error_msgs)
+        for hook in self._state_hooks("pre-load"):
+            hook(self, state_dict, prefix, local_metadata, strict, *lists)
+        for hook in self._state_hooks("pre-load-alone"):
+            hook(state_dict, prefix, local_metadata, strict, *lists)
+        assign = local_metadata.get("assign_to_params_buffers", False)
+        own = dict(self._own_entries())
+        for name, tensor in own.items():
+            if prefix + name in state_dict:
+                error = self._load(name, tensor, prefix + name, state_dict[prefix + name], assign)
+                if error:
+                    error_msgs.append(error)
+            elif strict:
+                missing_keys.append(prefix + name)
+        known = set(own)
         if self._has_extra_state():
-            loading.wanted[prefix + _EXTRA] = None
-            if prefix + _EXTRA in loading.entries:
-                self.set_extra_state(loading.entries[prefix + _EXTRA])
+            known.add(_EXTRA)
+            if prefix + _EXTRA in state_dict:
+                self.set_extra_state(state_dict[prefix + _EXTRA])
+            elif strict:
+                missing_keys.append(prefix + _EXTRA)
+        if strict:
+            for key in state_dict:
+                name, *below = key[len(prefix) :].split(".", 1)
+                is_known = name in (self._modules if below else known)
+                if key.startswith(prefix) and not is_known:
+                    unexpected_keys.append(key)
 
-    def _load(self, name: str, key: str, tensor: Tensor, loading: Loading) -> None:
-        given = loading.entries[key]
+    def _load(self, name: str, tensor: Tensor, key: str, given: Any, assign: bool) -> str | None:
+        """Write one entry into its tensor; return what is wrong with it, if anything is."""
         if not isinstance(given, Tensor):
-            loading.errors.append(
+            return (
                 f'While copying the parameter named "{key}", expected fastdist.Tensor but '
                 f"received {type(given)}"
             )
-            return
         if given.layout.shape == (1,) and not tensor.layout.shape:
             given = given[0]  # PyTorch's saved lone numbers so, up to 0.3
         if given.layout.shape != tensor.layout.shape:
-            loading.errors.append(
+            return (
                 f"size mismatch for {key}: copying a param with shape {given.shape} from "
                 f"checkpoint, the shape in current model is {tensor.shape}."
             )
-        elif loading.assign:
+        if assign:
             if isinstance(tensor, Parameter):
                 if not isinstance(given, Parameter):
                     given = Parameter(given)
@@ -154,13 +265,4 @@ class StateDict(ModuleTree):
         else:
             with no_grad():
                 tensor.copy_(given)
-
-
-class Loading:
-    """One load_state_dict: what is given, what was asked for, what went wrong."""
-
-    def __init__(self, entries: Mapping[str, Any], assign: bool) -> None:
-        self.entries = entries
-        self.assign = assign
-        self.wanted: dict[str, None] = {}  # keys, in the module's order
-        self.errors: list[str] = []
+        return None

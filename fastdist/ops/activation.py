@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
+from .refusals import floating_only
 
 
 @pointwise("maximum(input, T(0))", ["where(out <= T(0), T(0), g)"], dtype="number")
@@ -29,6 +30,9 @@ def sigmoid(input: Tensor) -> Tensor:
 )
 def logsigmoid(input: Tensor) -> Tensor:
     """Return log(sigmoid(input)) without underflow."""
+
+
+logsigmoid.refusal(floating_only("log_sigmoid_cpu"))
 
 
 @pointwise(
@@ -77,6 +81,9 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """Return input where positive, negative_slope * input elsewhere."""
 
 
+leaky_relu.refusal(floating_only("leaky_relu_cpu"))
+
+
 @pointwise(
     "where(input > T(0), input, weight * input)",
     ["where(input > T(0), g, g * weight)", "where(input > T(0), T(0), g * input)"],
@@ -109,6 +116,9 @@ def selu(input: Tensor) -> Tensor:
     """Return the scaled elu whose layers keep mean 0 and variance 1."""
 
 
+selu.refusal(floating_only("elu_cpu"))
+
+
 @pointwise(
     "where(input <= T(0), expm1(input / alpha) * alpha, input)",
     ["where(input > T(0), g, g * exp(where(input > T(0), T(0), input) / alpha))"],
@@ -116,6 +126,9 @@ def selu(input: Tensor) -> Tensor:
 )
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere."""
+
+
+celu.refusal(floating_only("elu_cpu"))
 
 
 _CDF = "p = T(0.5) * (T(1) + erf(input * T(0.7071067811865476))); "
@@ -156,6 +169,9 @@ def silu(input: Tensor) -> Tensor:
     """Return input * sigmoid(input)."""
 
 
+silu.refusal(floating_only("silu_cpu"))
+
+
 _SOFT = (
     "low = where(input > T(20), T(0), input); "
     "t = tanh(where(input > T(20), input, log1p(exp(low)))); "
@@ -171,6 +187,9 @@ def mish(input: Tensor) -> Tensor:
     """Return input * tanh(softplus(input))."""
 
 
+mish.refusal(floating_only("mish_cpu"))
+
+
 @pointwise(
     "where(input * beta > threshold, input, log1p(exp(input * beta)) / beta)",
     ["where(input * beta > threshold, g, g * sigmoid(input * beta))"],
@@ -178,6 +197,9 @@ def mish(input: Tensor) -> Tensor:
 )
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """Return log(1 + exp(beta * input)) / beta, and input itself beyond threshold."""
+
+
+softplus.refusal(floating_only("softplus_cpu"))
 
 
 @pointwise(
@@ -205,6 +227,9 @@ def hardswish(input: Tensor) -> Tensor:
     """Return input * relu6(input + 3) / 6."""
 
 
+hardswish.refusal(floating_only("hardswish_cpu"))
+
+
 @pointwise(
     "minimum(maximum(input + T(3), T(0)), T(6)) / T(6)",
     ["where(logical_and(input > T(-3), input < T(3)), g * T(1 / 6), T(0))"],
@@ -212,6 +237,9 @@ def hardswish(input: Tensor) -> Tensor:
 )
 def hardsigmoid(input: Tensor) -> Tensor:
     """Return relu6(input + 3) / 6."""
+
+
+hardsigmoid.refusal(floating_only("hardsigmoid_cpu"))
 
 
 @pointwise(
@@ -223,6 +251,9 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Return input, but 0 within lambd of 0."""
 
 
+hardshrink.refusal(floating_only("hardshrink_cpu"))
+
+
 @pointwise(
     "where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * T(0)))",
     ["where(logical_or(input > lambd, input < -lambd), g, T(0))"],
@@ -230,3 +261,10 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 )
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Return input drawn lambd nearer to 0."""
+
+
+softshrink.refusal(floating_only("softshrink_check"))
+
+
+gelu_exact.refusal(floating_only("GeluKernelImpl"))
+gelu_tanh.refusal(floating_only("GeluKernelImpl"))

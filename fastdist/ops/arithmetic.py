@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..core.dtypes import DType, bool_
 from ..dispatch.pointwise import ZERO, pointwise
 from ..tensor.tensor import Tensor
-from .refusals import WORDS, floating_only
+from .refusals import WORDS, floating_only, no_bool
 
 _RATIO = "where(input == T(0), T(0), g * (out / input))"
 
@@ -28,7 +28,7 @@ def sub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     """
 
 
-@pointwise("other - alpha * input", ["-alpha", "T(1)"], dtype="number")
+@pointwise("other - alpha * input", ["-alpha", "T(1)"], dtype="number", numbers="not first")
 def rsub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     """Return other - alpha * input."""
 
@@ -68,7 +68,12 @@ def remainder(input: Tensor, other: Tensor) -> Tensor:
     """
 
 
-@pointwise("fmod(input, other)", ["T(1)", "-(g * trunc(input / other))"], dtype="number")
+@pointwise(
+    "fmod(input, other)",
+    ["T(1)", "-(g * trunc(input / other))"],
+    dtype="number",
+    numbers="not first",
+)
 def fmod(input: Tensor, other: Tensor) -> Tensor:
     """Return input - trunc(input / other) * other: what C's fmod gives, with the sign of input."""
 
@@ -101,12 +106,15 @@ def abs(input: Tensor) -> Tensor:
     """Return the distance from 0; its gradient at 0 is 0."""
 
 
+abs.refusal(no_bool("abs_cpu"))
+
+
 @pointwise("sign(input)", [ZERO])
 def sign(input: Tensor) -> Tensor:
     """Return -1, 0 or 1; its gradient is 0 everywhere."""
 
 
-@pointwise("copysign(input, other)", [_RATIO, ZERO], dtype="floating")
+@pointwise("copysign(input, other)", [_RATIO, ZERO], dtype="floating", numbers="not first")
 def copysign(input: Tensor, other: Tensor) -> Tensor:
     """Return input with the sign of other, zeros and NaNs included."""
 
@@ -131,7 +139,7 @@ def rsqrt(input: Tensor) -> Tensor:
     """Return 1 / sqrt(input)."""
 
 
-@pointwise("hypot(input, other)", ["input / out", "other / out"], dtype="number")
+@pointwise("hypot(input, other)", ["input / out", "other / out"], dtype="number", numbers="nowhere")
 def hypot(input: Tensor, other: Tensor) -> Tensor:
     """Return sqrt(input**2 + other**2) without overflow in between.
 

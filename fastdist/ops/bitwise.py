@@ -36,6 +36,6 @@ def bitwise_right_shift(input: Tensor, other: Tensor) -> Tensor:
     """Return input with its bits moved down by other places; the sign is kept."""
 
 
-@pointwise("gcd(input, other)", dtype="whole")
+@pointwise("gcd(input, other)", dtype="whole", numbers="nowhere")
 def gcd(input: Tensor, other: Tensor) -> Tensor:
     """Return the greatest common divisor, never negative."""

@@ -99,7 +99,7 @@ def _values(input: Tensor) -> np.ndarray[Any, Any]:
 
 
 @composite()
-def equal(input: Tensor, other: Tensor) -> Any:
+def equal(input: Tensor, other: Tensor) -> bool:
     """Return whether shape and all elements agree, as a Python bool; NaN agrees with nothing."""
     if not isinstance(other, Tensor):
         raise TypeError(f"equal(): expected a Tensor, got {type(other).__name__}")
@@ -147,7 +147,7 @@ def allclose(
     rtol: float = 1e-5,
     atol: float = 1e-8,
     equal_nan: bool = False,
-) -> Any:
+) -> bool:
     """Return whether all elements are close, as a Python bool."""
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
@@ -165,37 +165,37 @@ def promote_types(type1: DType, type2: DType) -> DType:
 
 
 @composite(name="can_cast", method=False)
-def can_cast_types(from_: DType, to: DType) -> Any:
+def can_cast_types(from_: DType, to: DType) -> bool:
     """Return whether results of one dtype may be stored in the other."""
     return can_cast(from_, to)
 
 
 @composite(method=False)
-def is_tensor(obj: Any) -> Any:
+def is_tensor(obj: Any) -> bool:
     """Return whether obj is a Tensor."""
     return isinstance(obj, Tensor)
 
 
 @composite(method=False)
-def is_floating_point(input: Tensor) -> Any:
+def is_floating_point(input: Tensor) -> bool:
     """Return whether input's dtype is floating."""
     return input.layout.dtype.is_floating_point
 
 
 @composite(method=False)
-def is_complex(input: Tensor) -> Any:
+def is_complex(input: Tensor) -> bool:
     """Return whether input's dtype is complex: none is so far."""
     return input.layout.dtype.is_complex
 
 
 @composite(method=False)
-def is_signed(input: Tensor) -> Any:
+def is_signed(input: Tensor) -> bool:
     """Return whether input's dtype has negative numbers."""
     return input.layout.dtype.is_signed
 
 
 @composite()
-def is_nonzero(input: Tensor) -> Any:
+def is_nonzero(input: Tensor) -> bool:
     """Return whether the only element is not 0.
 
     Raises  RuntimeError if there is not exactly one
@@ -204,12 +204,12 @@ def is_nonzero(input: Tensor) -> Any:
 
 
 @composite()
-def is_same_size(input: Tensor, other: Tensor) -> Any:
+def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Return whether the shapes agree."""
     return input.layout.shape == other.layout.shape
 
 
 @composite(method=False)
-def numel(input: Tensor) -> Any:
+def numel(input: Tensor) -> int:
     """Return the number of elements."""
     return input.layout.numel

@@ -6,32 +6,32 @@ from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
 
 
-@pointwise("input == other", dtype="bool")
+@pointwise("input == other", dtype="bool", numbers="not first")
 def eq(input: Tensor, other: Tensor) -> Tensor:
     """Return whether input == other."""
 
 
-@pointwise("input != other", dtype="bool")
+@pointwise("input != other", dtype="bool", numbers="not first")
 def ne(input: Tensor, other: Tensor) -> Tensor:
     """Return whether input != other."""
 
 
-@pointwise("input < other", dtype="bool")
+@pointwise("input < other", dtype="bool", numbers="not first")
 def lt(input: Tensor, other: Tensor) -> Tensor:
     """Return whether input < other."""
 
 
-@pointwise("input <= other", dtype="bool")
+@pointwise("input <= other", dtype="bool", numbers="not first")
 def le(input: Tensor, other: Tensor) -> Tensor:
     """Return whether input <= other."""
 
 
-@pointwise("input > other", dtype="bool")
+@pointwise("input > other", dtype="bool", numbers="not first")
 def gt(input: Tensor, other: Tensor) -> Tensor:
     """Return whether input > other."""
 
 
-@pointwise("input >= other", dtype="bool")
+@pointwise("input >= other", dtype="bool", numbers="not first")
 def ge(input: Tensor, other: Tensor) -> Tensor:
     """Return whether input >= other."""
 
@@ -71,16 +71,16 @@ def logical_not(input: Tensor) -> Tensor:
     """Return whether input is 0."""
 
 
-@pointwise("logical_and(input, other)", dtype="bool")
+@pointwise("logical_and(input, other)", dtype="bool", numbers="nowhere")
 def logical_and(input: Tensor, other: Tensor) -> Tensor:
     """Return whether neither input nor other is 0."""
 
 
-@pointwise("logical_or(input, other)", dtype="bool")
+@pointwise("logical_or(input, other)", dtype="bool", numbers="nowhere")
 def logical_or(input: Tensor, other: Tensor) -> Tensor:
     """Return whether input or other is not 0."""
 
 
-@pointwise("logical_xor(input, other)", dtype="bool")
+@pointwise("logical_xor(input, other)", dtype="bool", numbers="nowhere")
 def logical_xor(input: Tensor, other: Tensor) -> Tensor:
     """Return whether exactly one of input and other is 0."""

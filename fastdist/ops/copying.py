@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backends.backend import backend_of
 from ..core import dtypes
 from ..core.device import Device
 from ..core.dtypes import DType
 from ..core.errors import ShapeError
+from ..core.memory_format import MemoryFormat, contiguous_format, preserve_format
+from ..devices.backend import backend_of
 from ..dispatch.broadcast import axes_to_sum
 from ..dispatch.composite import composite
+from ..dispatch.sparse_rules import meet_sparse
 from ..dispatch.structured import Plan, StructuredOp, structured
 from ..dispatch.way import Way
 from ..graph.modes import modes
@@ -84,6 +86,8 @@ class MoveOp(StructuredOp):
     ) -> Any:
         (input,) = operands
         (device,) = attributes
+        if input.layout.is_sparse:
+            return meet_sparse(self.name, operands, attributes, out)
         source, target = backend_of(input.layout.device.type), backend_of(device.type)
         if source is target and source.type != "cpu":
             array = target.empty(input.layout.shape, input.layout.dtype.numpy, device.index)
@@ -113,10 +117,31 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
     return move.general((g,), (input_layout.device,))  # type: ignore[no-any-return]
 
 
+def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:
+    """Return a copy whose elements lie as memory_format says."""
+    if memory_format is preserve_format:
+        return clone.public(input)  # type: ignore[no-any-return]
+    axes = memory_format.axes
+    memory_format.require_rank(len(input.layout.shape))
+    if axes is None:
+        return packed.public(input)  # type: ignore[no-any-return]
+    back = tuple([axes.index(axis) for axis in range(len(axes))])
+    return packed.public(input.permute(axes)).permute(back)  # type: ignore[no-any-return]
+
+
+clone.formatted = in_format
+
+
 @composite(function=False)
-def contiguous(input: Tensor) -> Tensor:
-    """Return the tensor itself if its elements lie in C order, else a copy that does."""
-    return input if input.layout.contiguous else packed.public(input)
+def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
+    """Return the tensor itself if its elements lie in C order, or as memory_format says, else a
+    copy that does.
+    """
+    if memory_format is contiguous_format:
+        return input if input.layout.contiguous else packed.public(input)
+    if memory_format is preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    return input if input.is_contiguous(memory_format) else in_format(input, memory_format)
 
 
 @composite(function=False)
@@ -127,6 +152,7 @@ def to(
     device: Any = None,
     non_blocking: bool = False,
     copy: bool = False,
+    memory_format: MemoryFormat = preserve_format,
 ) -> Tensor:
     """Return the tensor in another dtype or on another device; itself if nothing changes.
 
@@ -150,6 +176,8 @@ def to(
         result = cast.public(result, dtype)
     if wanted is not result.layout.device:
         result = move.general((result,), (wanted,))
+    if memory_format is not preserve_format and (copy or not result.is_contiguous(memory_format)):
+        return in_format(result, memory_format)
     return clone.public(result) if copy and result is input else result
 
 

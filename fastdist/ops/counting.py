@@ -12,7 +12,7 @@ from ..dispatch.composite import composite
 from ..tensor.tensor import Tensor, from_array
 
 
-@composite(method=False)
+@composite(method=False, takes_out=True)
 def searchsorted(
     sorted_sequence: Tensor,
     input: Tensor | float,
@@ -92,7 +92,7 @@ def _ordered(rows: np.ndarray[Any, Any], sorter: Tensor) -> np.ndarray[Any, Any]
     return np.take_along_axis(rows, places, -1)
 
 
-@composite(method=False)
+@composite(method=False, takes_out=True)
 def bucketize(
     input: Tensor | float, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:

@@ -3,26 +3,47 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
-from ..backends.backend import backend_of
 from ..core import dtypes
-from ..core.device import CPU, Device
-from ..core.dtypes import DType, dtype_of, int64
-from ..core.errors import ShapeError
+from ..core.caller_warning import warn_caller
+from ..core.device import CPU, Device, chosen, get_default_device
+from ..core.dtypes import DType, bool_, dtype_of, int64
+from ..core.errors import DTypeError, ShapeError
+from ..core.memory_format import MemoryFormat, MemoryLayout, preserve_format, strided
+from ..devices.backend import backend_of
 from ..dispatch.arguments import checked
+from ..dispatch.composite import composite
 from ..dispatch.constants import fits, held
+from ..dispatch.output import given_out, with_out_parameter
 from ..dispatch.pointwise import memory_order
 from ..dispatch.promotion import dtype_of_number, get_default_dtype
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
 from .listed_numbers import array_of_lists, dtype_among
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-def finish(array: np.ndarray[Any, Any], device: Any, requires_grad: bool) -> Tensor:
-    """Return a Tensor of a NumPy array that nobody else holds, on device."""
+
+def finish(
+    array: np.ndarray[Any, Any],
+    device: Any,
+    requires_grad: bool,
+    layout: MemoryLayout | None = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Return a Tensor of a NumPy array that nobody else holds, on device.
+
+    Raises  RuntimeError for another layout than strided, or for pinned memory
+    """
+    if pin_memory or layout is not None:
+        require_ordinary(layout, pin_memory)
+    if device is None and chosen.count:
+        device = get_default_device()
     if device is None or device is CPU:
         out = wrap(array, layout_of(array))
     else:
@@ -32,6 +53,45 @@ def finish(array: np.ndarray[Any, Any], device: Any, requires_grad: bool) -> Ten
     if requires_grad:
         out.requires_grad_()
     return out
+
+
+def fills_out(call: F) -> F:
+    """Return a function that makes a tensor with an `out=`, into which it writes what it makes, in
+    out's dtype.
+
+    Raises  RuntimeError for a dtype= that is not out's
+    """
+
+    @wraps(call)
+    def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if out is None:
+            return call(*args, **kwargs)
+        if not isinstance(out, Tensor):
+            raise TypeError(
+                f"{call.__name__}(): argument 'out' must be a Tensor, not {type(out).__name__}"
+            )
+        given, layout = kwargs.get("dtype"), out.layout
+        if given is not None and dtype_of(given) is not layout.dtype:
+            raise DTypeError(
+                f"dtype {dtype_of(given).name} does not match dtype of out parameter "
+                f"({layout.dtype.name})"
+            )
+        kwargs.update(dtype=layout.dtype, device=layout.device)
+        return given_out(call.__name__, out, call(*args, **kwargs), ())
+
+    public.__signature__ = with_out_parameter(call)  # type: ignore[attr-defined]
+    return public  # type: ignore[return-value]
+
+
+def require_ordinary(layout: Any, pin_memory: Any) -> None:
+    """Raise RuntimeError unless memory is asked for that lies strided, in pages of its own."""
+    if layout is not None and layout is not strided:
+        raise TypeError(f"argument 'layout' must be fastdist.strided, not {layout!r}")
+    if pin_memory:
+        raise RuntimeError(
+            "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory "
+            "allocator is available on this system. Leave it out: copies to a GPU are the same"
+        )
 
 
 def sizes_of(size: tuple[Any, ...]) -> Shape:
@@ -63,9 +123,14 @@ def tensor(
     Raises  ValueError for lists of unequal length, TypeError for what is no number
     """
     if isinstance(data, Tensor):
+        warn_caller(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach()"
+            ".clone() or sourceTensor.detach().clone().requires_grad_(True), rather than "
+            "torch.tensor(sourceTensor)."
+        )
         array = np.array(data.to_numpy(), order="C")
     elif isinstance(data, np.ndarray | np.generic) or hasattr(data, "__array__"):
-        array = np.array(data, order="C")  # of another library's tensor, too
+        array = np.array(np.asarray(data), order="C")  # of another library's tensor, too
     else:
         array, named = array_of_lists(data)
         if dtype is None and named:
@@ -119,50 +184,86 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    if not array.flags.writeable:
+        warn_caller(
+            "The given NumPy array is not writable, and PyTorch does not support non-writable "
+            "tensors. This means that writing to this tensor will raise. You may want to copy the "
+            "array to protect its data or make it writable before converting it to a tensor. This "
+            "type of warning will be suppressed for the rest of this program.",
+            once=True,
+        )
     return from_users_array(array)
 
 
 @checked
+@fills_out
 def full(
     size: Any,
     fill_value: Any,
     *,
     dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor of size filled with fill_value, in its dtype unless dtype is given."""
     value = _number(fill_value)  # of NumPy, too, a number counts as one of Python's
     wanted = dtype_of_number(value) if dtype is None else dtype_of(dtype)
     number = held(value, wanted)
-    return finish(np.full(sizes_of((size,)), number, wanted.numpy), device, requires_grad)
+    return finish(
+        np.full(sizes_of((size,)), number, wanted.numpy), device, requires_grad, layout, pin_memory
+    )
 
 
 @checked
+@fills_out
 def zeros(
-    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    *size: Any,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor of zeros, in the default dtype unless dtype is given."""
     wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
-    return finish(np.zeros(sizes_of(size), wanted.numpy), device, requires_grad)
+    return finish(np.zeros(sizes_of(size), wanted.numpy), device, requires_grad, layout, pin_memory)
 
 
 @checked
+@fills_out
 def ones(
-    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    *size: Any,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor of ones, in the default dtype unless dtype is given."""
     wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
-    return finish(np.ones(sizes_of(size), wanted.numpy), device, requires_grad)
+    return finish(np.ones(sizes_of(size), wanted.numpy), device, requires_grad, layout, pin_memory)
 
 
 @checked
+@fills_out
 def empty(
-    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    *size: Any,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return a tensor whose elements are whatever the memory held."""
     wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
-    return finish(np.empty(sizes_of(size), wanted.numpy), device, requires_grad)
+    array = np.empty(sizes_of(size), wanted.numpy)
+    if memory_format is not None and memory_format.axes is not None:
+        memory_format.require_rank(array.ndim)
+        array = laid_out(array, memory_format.axes)
+    return finish(array, device, requires_grad, layout, pin_memory)
 
 
 def like(input: Tensor, dtype: DType | None, device: Any) -> tuple[DType, Any]:
@@ -171,13 +272,22 @@ def like(input: Tensor, dtype: DType | None, device: Any) -> tuple[DType, Any]:
     return wanted, input.layout.device if device is None else device
 
 
-def in_order_of(input: Tensor, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return array, in C order, laid out as input lies: a transposed input gives a transposed
-    result.
+def in_order_of(
+    input: Tensor, array: np.ndarray[Any, Any], memory_format: MemoryFormat | None = None
+) -> np.ndarray[Any, Any]:
+    """Return array, in C order, laid out as memory_format says, or else as input lies: a transposed
+    input gives a transposed result.
     """
-    order = None if input.layout.contiguous else memory_order(input.layout)
-    if order is None:
-        return array
+    if memory_format is None or memory_format is preserve_format:
+        order = None if input.layout.contiguous else memory_order(input.layout)
+    else:
+        memory_format.require_rank(array.ndim)
+        order = None if memory_format.axes is None else list(memory_format.axes)
+    return array if order is None else laid_out(array, order)
+
+
+def laid_out(array: np.ndarray[Any, Any], order: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Return a copy whose axes lie in order in memory, from the slowest to the fastest."""
     packed = np.empty(tuple(array.shape[axis] for axis in order), array.dtype)
     room = packed.transpose(tuple(order.index(axis) for axis in range(len(order))))
     room[...] = array
@@ -186,32 +296,53 @@ def in_order_of(input: Tensor, array: np.ndarray[Any, Any]) -> np.ndarray[Any, A
 
 @checked
 def zeros_like(
-    input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return zeros of input's shape, strides, dtype and device."""
     wanted, where = like(input, dtype, device)
-    array = in_order_of(input, np.zeros(input.layout.shape, wanted.numpy))
-    return finish(array, where, requires_grad)
+    array = in_order_of(input, np.zeros(input.layout.shape, wanted.numpy), memory_format)
+    return finish(array, where, requires_grad, layout, pin_memory)
 
 
 @checked
 def ones_like(
-    input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return ones of input's shape, strides, dtype and device."""
     wanted, where = like(input, dtype, device)
-    array = in_order_of(input, np.ones(input.layout.shape, wanted.numpy))
-    return finish(array, where, requires_grad)
+    array = in_order_of(input, np.ones(input.layout.shape, wanted.numpy), memory_format)
+    return finish(array, where, requires_grad, layout, pin_memory)
 
 
 @checked
 def empty_like(
-    input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return uninitialised memory of input's shape, strides, dtype and device."""
     wanted, where = like(input, dtype, device)
-    array = in_order_of(input, np.empty(input.layout.shape, wanted.numpy))
-    return finish(array, where, requires_grad)
+    array = in_order_of(input, np.empty(input.layout.shape, wanted.numpy), memory_format)
+    return finish(array, where, requires_grad, layout, pin_memory)
 
 
 @checked
@@ -220,15 +351,18 @@ def full_like(
     fill_value: Any,
     *,
     dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return fill_value in input's shape, strides, dtype and device."""
     wanted, where = like(input, dtype, device)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     number = held(value, wanted)
-    array = in_order_of(input, np.full(input.layout.shape, number, wanted.numpy))
-    return finish(array, where, requires_grad)
+    array = in_order_of(input, np.full(input.layout.shape, number, wanted.numpy), memory_format)
+    return finish(array, where, requires_grad, layout, pin_memory)
 
 
 def _number(value: Any) -> Any:
@@ -236,13 +370,16 @@ def _number(value: Any) -> Any:
 
 
 @checked
+@fills_out
 def arange(
     start: Any = None,
     end: Any = None,
     step: Any = 1,
     *,
     dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return start, start + step, ... up to but without end; arange(n) starts at 0.
@@ -268,6 +405,7 @@ def arange(
     whole = all(isinstance(value, int) for value in (start, end, step))
     wanted = int64 if whole else get_default_dtype()
     wanted = wanted if dtype is None else dtype_of(dtype)
+    _require_number_dtype("arange", wanted)
     if wanted is int64:
         # What int64 makes of them counts, as in PyTorch; shorter integers count first, then step.
         start, end, step = int(start), int(end), int(step)
@@ -281,38 +419,109 @@ def arange(
         start, step = int(start), int(step)
     kind = np.float64 if wanted.is_floating_point else np.int64
     values = start + np.arange(count, dtype=kind) * step
-    return finish(_rounded(values, wanted), device, requires_grad)
+    return finish(_rounded(values, wanted), device, requires_grad, layout, pin_memory)
+
+
+@composite(name="range", method=False)
+def range_(
+    start: Any = 0,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return start, start + step, ... up to and with end, in the default dtype; arange is newer.
+
+    Raises  RuntimeError for a step of 0, or one that leads away from end
+    """
+    warn_caller(
+        "torch.range is deprecated and will be removed in a future release because its behavior is "
+        "inconsistent with Python's range builtin. Instead, use torch.arange, which produces "
+        "values in [start, end)."
+    )
+    if end is None:
+        start, end = 0, start
+    start, end, step = [_number(one) for one in (start, end, step)]
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise RuntimeError(
+            f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
+        )
+    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
+    values = start + np.arange(math.floor((end - start) / step) + 1) * step
+    return finish(_rounded(values, wanted), device, requires_grad, layout, pin_memory)
 
 
 @checked
+@fills_out
 def linspace(
     start: float,
     end: float,
     steps: int,
     *,
     dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return steps numbers from start to end, both included, equally far apart."""
     if steps < 0:
         raise RuntimeError(f"number of steps must be non-negative, got {steps}")
     wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
-    values = np.linspace(_number(start), _number(end), steps)
-    return finish(_rounded(values, wanted), device, requires_grad)
+    if steps > 1:
+        _require_number_dtype("linspace", wanted)
+    first, last = held(_number(start), wanted), held(_number(end), wanted)
+    return finish(
+        _rounded(evenly_apart(first, last, steps), wanted),
+        device,
+        requires_grad,
+        layout,
+        pin_memory,
+    )
+
+
+def evenly_apart(start: Any, end: Any, steps: int) -> np.ndarray[Any, Any]:
+    """Return steps numbers from start to end, two NumPy scalars of one dtype, counted from both:
+    what is as far from start as another from end is its mirror image, to the last bit.
+
+    Dtype   floating -> the same; integers -> float64
+    """
+    if start.dtype.kind != "f":
+        start, end = np.float64(start), np.float64(end)
+    with np.errstate(all="ignore"):
+        step = (end - start) / start.dtype.type(max(steps - 1, 1))
+        behind = np.arange(steps).astype(start.dtype)
+        found = np.where(
+            np.arange(steps) < steps // 2, start + step * behind, end - step * behind[::-1]
+        )
+    return found if steps != 1 else np.full(1, start)
+
+
+def _require_number_dtype(name: str, wanted: DType) -> None:
+    if wanted is bool_:
+        raise DTypeError(f"\"{name}_cpu\" not implemented for 'Bool'; give an integer dtype")
 
 
 @checked
+@fills_out
 def eye(
     n: int,
     m: int | None = None,
     *,
     dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return an (n, m) matrix with ones on the diagonal; m = n unless given."""
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"n must be greater or equal to 0, got {n} and {m}")
     wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
-    return finish(np.eye(n, m, dtype=wanted.numpy), device, requires_grad)
+    return finish(np.eye(n, m, dtype=wanted.numpy), device, requires_grad, layout, pin_memory)

@@ -8,9 +8,13 @@ from ..core.dtypes import int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
+from ..dispatch.tangents import levels_of
+from ..graph.modes import modes, no_grad
 from ..tensor.tensor import Tensor
-from .creation import arange
+from .creation import arange, full, zeros
 from .indexing import require_index, select_slices
+from .sparse import recorded
+from .sparse_conversion import made_of
 
 
 @composite(function=False, method=False, functional=True)
@@ -26,26 +30,101 @@ def embedding(
     """Return the rows of weight at input; that of padding_idx gets no gradient.
 
     Shape   (...), (n, d) -> (..., d)
+    Note    with max_norm rows that are looked up and longer are shortened, in weight itself; with
+            scale_grad_by_freq a row's gradients are divided by how often it is looked up
     """
     if len(weight.layout.shape) != 2:
         raise ShapeError("'weight' must be 2-D")
-    if max_norm is not None or scale_grad_by_freq or sparse:
-        raise NotImplementedError(
-            "embedding: max_norm, scale_grad_by_freq and sparse are not there"
-        )
     require_index("embedding", input)
+    padding = padding_of(padding_idx, weight.layout.shape[0])
+    if max_norm is not None:
+        shorten_rows(weight, input, max_norm, norm_type)
+    if sparse and has_gradient(weight):
+        return sparse_rows(  # type: ignore[no-any-return]
+            weight, input, padding, scale_grad_by_freq
+        )
+    found = _rows(weight, input, padding)
+    if scale_grad_by_freq:
+        divide_gradient(found, frequency(input, weight))
+    return found  # type: ignore[no-any-return]
+
+
+def has_gradient(weight: Any) -> bool:
+    """Return whether a look-up of weight is to be recorded, and carries no tangents."""
+    return weight.edge is not None and not (modes.special and levels_of((weight,)))
+
+
+def sparse_rows(weight: Any, input: Any, padding: int | None, by_frequency: bool = False) -> Any:
+    """Return the rows of weight at input; weight's gradient is a sparse tensor of these rows."""
+    places = input.detach().reshape(-1).to(int64)
+    shape = weight.layout.shape
+    with no_grad():
+        rows = select_slices.public(weight.detach(), places, 0)
+        found = rows.reshape((*input.layout.shape, shape[1]))
+
+    def gradients(g: Any) -> tuple[Any]:
+        if by_frequency:
+            raise RuntimeError(
+                "embedding_backward: scale_grad_by_freq not supported with sparse gradients; leave "
+                "sparse=False"
+            )
+        touched, values = places, g.reshape(places.layout.shape[0], shape[1])
+        if padding is not None:
+            kept = (places != padding).nonzero().reshape(-1)
+            touched, values = touched.index_select(0, kept), values.index_select(0, kept)
+        return (made_of(touched.reshape(1, -1), values.contiguous(), shape),)
+
+    return recorded(found, "EmbeddingBackward0", (weight,), gradients)
+
+
+def padding_of(padding_idx: int | None, n: int) -> int | None:
+    if padding_idx is None:
+        return None
+    if not -n <= padding_idx < n:
+        raise AssertionError(
+            f"Padding_idx must be within num_embeddings: it is {padding_idx}, of {n} rows"
+        )
+    return padding_idx % n
+
+
+def _rows(weight: Any, input: Any, padding: int | None) -> Any:
     if len(input.layout.shape) == 1:
         found = select_slices.public(weight, input, 0)
     else:
         rows = select_slices.public(weight, input.reshape(-1), 0)
         found = rows.reshape((*input.layout.shape, weight.layout.shape[1]))
-    if padding_idx is None:
-        return found  # type: ignore[no-any-return]
-    n = weight.layout.shape[0]
-    if not -n <= padding_idx < n:
-        raise ValueError(f"Padding_idx must be within num_embeddings: {padding_idx} of {n}")
-    padded: Any = (input == padding_idx % n).unsqueeze(-1)
-    return OPS["where"].public(padded, found.detach(), found)  # type: ignore[no-any-return]
+    if padding is None:
+        return found
+    padded: Any = (input == padding).unsqueeze(-1)
+    return OPS["where"].public(padded, found.detach(), found)
+
+
+def shorten_rows(weight: Any, input: Any, max_norm: float, norm_type: float) -> None:
+    """Scale the rows of weight that input names and that are longer than max_norm, in place."""
+    places = input.detach().reshape(-1)
+    with no_grad():
+        rows = select_slices.public(weight.detach(), places, 0)
+        lengths = rows.norm(norm_type, 1, keepdim=True)
+        # A row that is named twice is written twice, with the same numbers.
+        shorter = OPS["where"].public(
+            lengths > max_norm, rows * (max_norm / (lengths + 1e-7)), rows
+        )
+        weight.index_copy_(0, places, shorter)
+
+
+def frequency(input: Any, weight: Any) -> Any:
+    """Return how often each entry of input stands in it, with an axis for the rows."""
+    places, layout = input.detach().reshape(-1), weight.layout
+    n = layout.shape[0]
+    ones = full(places.layout.shape, 1.0, dtype=layout.dtype, device=layout.device)
+    counts = zeros(n, dtype=layout.dtype, device=layout.device).index_add(0, places, ones)
+    return select_slices.public(counts, places, 0).reshape((*input.layout.shape, 1))
+
+
+def divide_gradient(found: Any, by: Any) -> None:
+    """Let the gradient of found, where it has one, be divided on its way back."""
+    if found.requires_grad:
+        found.register_hook(lambda g: g / by)
 
 
 @composite(function=False, method=False, functional=True)

@@ -20,6 +20,7 @@ from .refusals import floating_only
         "where(input == other, g / T(2), where(input < other, T(0), g))",
         "where(input == other, g / T(2), where(input > other, T(0), g))",
     ],
+    numbers="nowhere",
 )
 def maximum(input: Tensor, other: Tensor) -> Tensor:
     """Return the larger one; NaN if either is. See Note [Gradients at ties]."""
@@ -31,6 +32,7 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
         "where(input == other, g / T(2), where(input > other, T(0), g))",
         "where(input == other, g / T(2), where(input < other, T(0), g))",
     ],
+    numbers="nowhere",
 )
 def minimum(input: Tensor, other: Tensor) -> Tensor:
     """Return the smaller one; NaN if either is. See Note [Gradients at ties]."""
@@ -42,6 +44,7 @@ def minimum(input: Tensor, other: Tensor) -> Tensor:
         "where(logical_or(input >= other, isnan(other)), g, T(0))",
         "where(logical_or(input >= other, isnan(other)), T(0), g)",
     ],
+    numbers="nowhere",
 )
 def fmax(input: Tensor, other: Tensor) -> Tensor:
     """Return the larger one; where one is NaN, the other."""
@@ -53,6 +56,7 @@ def fmax(input: Tensor, other: Tensor) -> Tensor:
         "where(logical_or(input <= other, isnan(other)), g, T(0))",
         "where(logical_or(input <= other, isnan(other)), T(0), g)",
     ],
+    numbers="nowhere",
 )
 def fmin(input: Tensor, other: Tensor) -> Tensor:
     """Return the smaller one; where one is NaN, the other."""
@@ -104,9 +108,7 @@ def clamp_below_tensor(input: Tensor, bound: Tensor) -> Tensor:
     """Return input, but no more than bound; ties give input the gradient."""
 
 
-@pointwise(
-    "where(input == T(0), values, maximum(sign(input), T(0)))",
-)
+@pointwise("where(input == T(0), values, maximum(sign(input), T(0)))", numbers="nowhere")
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """Return 0 below zero, 1 above it, and values at zero."""
 
@@ -128,7 +130,7 @@ def replace_nonfinite(input: Tensor, nan_value: float, posinf: float, neginf: fl
     """Return input with other numbers in the place of NaN and the infinities."""
 
 
-@pointwise("nextafter(input, other)", dtype="number")
+@pointwise("nextafter(input, other)", dtype="number", numbers="nowhere")
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """Return the floating-point number next to input on the way to other."""
 

@@ -214,7 +214,7 @@ def min(
     return _choose("min", input, dim, keepdim, other, out)
 
 
-@composite()
+@composite(takes_out=True)
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the smallest and the largest along dim, or of all."""
     dims = () if dim is None else dim

@@ -7,7 +7,7 @@ from typing import Any
 from ..core.dtypes import int32, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.broadcast import broadcast_shapes
-from ..dispatch.composite import composite
+from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.constants import held
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
@@ -30,7 +30,7 @@ def require_index(name: str, index: Tensor) -> None:
         )
 
 
-def _require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
+def require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
     if not index.layout.numel:
         return  # it names nothing, in however many dimensions
     # What has no axes is seen as a vector of one element.
@@ -56,7 +56,7 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
 def _(input: Tensor, index: Tensor, dim: int) -> Plan:
     axis = normalize_axis("gather", dim, len(input.layout.shape))
     require_index("gather", index)
-    _require_within("gather", index, input.layout.shape, axis)
+    require_within("gather", index, input.layout.shape, axis)
     return Plan(index.layout.shape, input.layout.dtype, (axis,))
 
 
@@ -88,7 +88,7 @@ def scatter_src(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
 def _scatter_plan(name: str, input: Tensor, index: Tensor, src: Tensor, dim: int) -> Plan:
     axis = normalize_axis(name, dim, len(input.layout.shape))
     require_index(name, index)
-    _require_within(name, index, input.layout.shape, axis)
+    require_within(name, index, input.layout.shape, axis)
     # For scatter a src without axes is one number for all places.
     if src.layout.shape or name == "scatter_add":
         _require_source(index.layout.shape, src.layout.shape, input.layout.shape, axis)
@@ -151,15 +151,37 @@ def _grown(found: Any, shape: Shape) -> Any:
 
 @composite(inplace=True)
 def scatter(
-    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Any = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
+    out: Any = None,
 ) -> Tensor:
-    """Return input with src, a tensor or a number, written at index along dim."""
+    """Return input with src, a tensor or a number, written at index along dim; with reduce "add" or
+    "multiply" it meets what stands there.
+    """
     given = value if src is None else src
+    if reduce is not None:
+        return given_out("scatter", out, _met(input, dim, index, given, reduce), (input,))
     if isinstance(src, Tensor) and not src.layout.shape:
         _require_source(index.layout.shape, (), input.layout.shape, dim)
     elif not isinstance(given, Tensor):
         given = from_array(held(given, input.layout.dtype))
-    return scatter_src.general((input, index, given), (dim,))  # type: ignore[no-any-return]
+    return given_out("scatter", out, scatter_src.general((input, index, given), (dim,)), (input,))
+
+
+def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
+    if reduce not in ("add", "multiply"):
+        raise ShapeError(f"reduce argument must be either add or multiply., got {reduce!r}")
+    if not isinstance(given, Tensor):
+        number = from_array(held(given, input.layout.dtype)).to(input.layout.device)
+        given = OPS["expand"].public(number, index.layout.shape)
+    return COMPOSITES["scatter_reduce"].call(  # type: ignore[no-any-return]
+        input, dim, index, given, "sum" if reduce == "add" else "prod"
+    )
 
 
 @structured("indexing.scatter_add", has_out=False, fresh=True)
@@ -278,7 +300,7 @@ def _(input: Any, input_t: Any, index: Tensor, source_t: Any, dim: int, alpha: f
     return base if source_t is None else add_slices.public(base, index, source_t, dim, alpha)
 
 
-@composite(inplace=True)
+@composite(inplace=True, takes_out=True)
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1
 ) -> Tensor:
@@ -308,11 +330,11 @@ def _slices_mask(input: Tensor, dim: int, index: Tensor) -> Any:
     shape[axis] = n
     chosen: Any = zeros(n, device=input.layout.device)
     refusal = f"index {{}} is out of bounds for dimension {axis} with size {n}"
-    places = _counted_from_front(_vector("index_fill", index), n, refusal)
+    places = counted_from_front(_vector("index_fill", index), n, refusal)
     return (scatter(chosen, 0, places, 1.0) != 0).reshape(shape)
 
 
-def _counted_from_front(index: Any, n: int, refusal: str) -> Any:
+def counted_from_front(index: Any, n: int, refusal: str) -> Any:
     """Return index with n added to what is negative: -1 is the last. Waits for a device.
 
     Raises  IndexError, with the words of refusal, for what lies outside of -n ... n - 1
@@ -327,7 +349,7 @@ def _range_of(index: Any) -> tuple[int, int]:
     return (int(index.min()), int(index.max())) if index.layout.numel else (0, -1)
 
 
-@composite(inplace=True)
+@composite(inplace=True, takes_out=True)
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """Return input with the slices of source in the place of its own at index along dim."""
     shape = input.layout.shape
@@ -380,7 +402,7 @@ def _require_slices(input: Tensor, axis: int, count: int, source: Tensor) -> Non
         )
 
 
-@composite()
+@composite(takes_out=True)
 def take(input: Tensor, index: Tensor) -> Tensor:
     """Return the elements of the flattened input at index."""
     if index.layout.dtype is not int64:
@@ -393,11 +415,11 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     if index.layout.numel and not n:
         raise DimError("take(): tried to take from an empty tensor")
     refusal = f"out of range: tried to access index {{}} on a tensor of {n} elements."
-    places = _counted_from_front(index, n, refusal).reshape(-1)
+    places = counted_from_front(index, n, refusal).reshape(-1)
     return select_slices.public(flat, places, 0).reshape(index.layout.shape)  # type: ignore[no-any-return]
 
 
-@composite()
+@composite(takes_out=True)
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """Return input's elements at indices along dim, or of the flattened input."""
     if dim is None:
@@ -425,5 +447,5 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     ]
     n = input.layout.shape[axis]
     refusal = f"index {{}} is out of bounds for dimension {axis} with size {n}"
-    places = _counted_from_front(seen[1], n, refusal)
+    places = counted_from_front(seen[1], n, refusal)
     return gather.public(seen[0], axis, places)  # type: ignore[no-any-return]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.backend import backend_of
 from ..core.device import CPU
 from ..core.dtypes import DType
 from ..core.errors import ShapeError
+from ..devices.backend import backend_of
 from ..dispatch.composite import composite
 from ..dispatch.constants import as_operand
 from ..dispatch.gradients import cast_array, reduce_recorded
@@ -360,14 +360,14 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return _views_at(input, places, UnbindBackward0)
 
 
-@composite(method=False)
+@composite(method=False, takes_out=True)
 def hstack(tensors: Any) -> Tensor:
     """Return tensors side by side: vectors along axis 0, all else along axis 1."""
     given = [tensor.reshape(1) if not tensor.layout.shape else tensor for tensor in tensors]
     return cat(given, 0 if len(given[0].layout.shape) == 1 else 1)
 
 
-@composite(method=False)
+@composite(method=False, takes_out=True)
 def vstack(tensors: Any) -> Tensor:
     """Return tensors below each other; a vector is a row."""
     return cat([t.reshape(1, -1) if len(t.layout.shape) < 2 else t for t in tensors], 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ..core.caller_warning import warn_caller
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -274,6 +275,13 @@ def kl_div(
     log_target: bool = False,
 ) -> Tensor:
     """Return target * (log target - input) for log probabilities input."""
+    if reduction == "mean" and size_average is None and reduce is None:
+        warn_caller(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size."
+            "'batchmean' divides only by the batch size, and aligns with the KL div math "
+            "definition.'mean' will be changed to behave the same as 'batchmean' in the next major "
+            "release."
+        )
     by_batch = reduction == "batchmean"
     reduction = reduction_of(size_average, reduce, "sum" if by_batch else reduction)
     if log_target:

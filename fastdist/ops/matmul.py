@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.errors import DTypeError, ShapeError
+from ..core.dtypes import bool_
+from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.op import register
 from ..dispatch.promotion import result_dtype
+from ..dispatch.sparse_rules import meet_sparse
 from ..dispatch.structured import Plan, StructuredOp
 from ..tensor.tensor import Tensor
 
@@ -23,6 +25,8 @@ class MatmulOp(StructuredOp):
         input, other = operands
         if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
             return NotImplemented
+        if input.layout.is_sparse or other.layout.is_sparse:
+            return meet_sparse(self.name, operands, attributes, out)
         if input.layout.shape and other.layout.shape:
             row, column = len(input.layout.shape) == 1, len(other.layout.shape) == 1
             if row or column:
@@ -84,6 +88,8 @@ def _(input: Tensor, other: Tensor) -> Plan:
             f"{b.dtype.name}; cast one with .to()"
         )
     dtype = result_dtype((input, other))
+    if dtype is bool_:
+        raise NoKernelError("\"dot\" not implemented for 'Bool'; cast with .to(fastdist.int64)")
     batch = broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])
     return Plan((*batch, a.shape[-2], b.shape[-1]), dtype)
 

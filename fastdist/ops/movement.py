@@ -9,6 +9,7 @@ import numpy as np
 from ..core.errors import ShapeError
 from ..dispatch.arguments import checked
 from ..dispatch.broadcast import sum_array_to
+from ..dispatch.reinterpreting import view_or_dtype
 from ..dispatch.rules import normalize_axis
 from ..dispatch.view import view as view_op
 from ..tensor.layout import Layout, Shape, count_elements
@@ -81,9 +82,10 @@ def view_strides(layout: Layout, shape: Shape) -> Shape | None:
     return tuple(strides) if i < 0 else None
 
 
-@view_op
+@view_or_dtype
 def view(input: Tensor, *shape: Any) -> Tensor:
-    """Return the same elements under another shape, sharing memory.
+    """Return the same elements under another shape, sharing memory; or, given a dtype, the same
+    bytes as elements of that dtype.
 
     Raises  RuntimeError if no strides express that; use reshape, which copies then
     """

@@ -1,15 +1,17 @@
-"""Layer normalisation."""
+"""Layer normalisation, and kin that divides by the size of neighbours."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..core.dtypes import float16, float32
 from ..core.errors import ShapeError
-from ..dispatch.composite import composite
+from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.structured import Plan, structured
-from ..graph.modes import tls
-from ..tensor.layout import count_elements
+from ..graph.modes import modes, tls
+from ..tensor.layout import Shape, count_elements
 from ..tensor.tensor import Tensor
 
 
@@ -37,7 +39,7 @@ def _normal(input: Any, eps: float) -> Any:
 
 @layer_norm_rows.vjp("input")
 def _(g: Any, input: Any, weight: Any, eps: float, others: Any) -> Any:
-    if not tls.grad:
+    if not (tls.grad or modes.special):
         return layer_norm_gradient.public(g, input, weight, *others)
     away = input - input.mean(1, True)
     scale = ((away * away).mean(1, True) + eps).rsqrt()
@@ -50,7 +52,7 @@ def _slope(g: Any, normal: Any, scale: Any) -> Any:
 
 @layer_norm_rows.vjp("weight")
 def _(g: Any, input: Any, eps: float, others: Any) -> Any:
-    if tls.grad:
+    if tls.grad or modes.special:
         return (g * _normal(input, eps)).sum(0)
     mean, deviation = others
     return (g * ((input - mean) / deviation)).sum(0)
@@ -100,19 +102,8 @@ def layer_norm(
     cudnn_enable: bool = True,
 ) -> Tensor:
     """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias."""
-    last = tuple(normalized_shape)
     shape = input.layout.shape
-    if not last or shape[len(shape) - len(last) :] != last or len(last) > len(shape):
-        raise ShapeError(
-            f"Given normalized_shape={list(last)}, expected input with shape [*, "
-            f"{', '.join(map(str, last))}], but got input of size{list(shape)}"
-        )
-    for name, given in (("weight", weight), ("bias", bias)):
-        if given is not None and given.layout.shape != last:
-            raise ShapeError(
-                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
-                f"{list(given.layout.shape)} and normalized_shape = {list(last)}"
-            )
+    last = _last_axes("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     n = count_elements(last)
     rows = count_elements(shape[: len(shape) - len(last)])
     if len(shape) == 2 and len(last) == 1:
@@ -120,3 +111,97 @@ def layer_norm(
     flat = [None if one is None else one.reshape(n) for one in (weight, bias)]
     matrix = input.reshape(rows, n)
     return layer_norm_rows.public(matrix, *flat, eps)[0].reshape(shape)  # type: ignore[no-any-return]
+
+
+def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor | None) -> Shape:
+    """Return normalized_shape, which input ends in and the parameters have.
+
+    Raises  ShapeError, NotImplementedError where they have not, or hold no floating numbers
+    """
+    layout, last = input.layout, tuple(normalized_shape)
+    if not last:
+        raise ShapeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+            f"element, but got normalized_shape = {list(last)}"
+        )
+    if layout.shape[-len(last) :] != last:
+        raise ShapeError(
+            f"Given normalized_shape={list(last)}, expected input with shape [*, "
+            f"{', '.join(map(str, last))}], but got input of size{list(layout.shape)}"
+        )
+    for parameter, one in given.items():
+        if one is not None and one.layout.shape != last:
+            raise ShapeError(
+                f"Expected {parameter} to be of same shape as normalized_shape, but got {parameter}"
+                f" of shape {list(one.layout.shape)} and normalized_shape = {list(last)}"
+            )
+    if not layout.dtype.is_floating_point:
+        raise NotImplementedError(f'"{name}" not implemented for {layout.dtype.name}')
+    return last
+
+
+@composite(functional=True, method=False)
+def rms_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """Return input over the root of its mean square over the last axes, times weight."""
+    last = _last_axes("rms_norm", input, normalized_shape, weight=weight)
+    axes = tuple(range(-len(last), 0))
+    dtype = input.layout.dtype
+    if eps is None:
+        eps = float(np.finfo(dtype.numpy).eps)
+    wide: Any = input.to(float32) if dtype is float16 else input
+    scaled = wide * (wide.square().mean(axes, True) + eps).rsqrt()
+    scaled = scaled if weight is None else scaled * weight
+    return scaled.to(dtype)  # type: ignore[no-any-return]
+
+
+@composite(functional=True, function=False, method=False)
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """Return input over (k + alpha * mean of squares over size neighbouring channels)**beta.
+
+    Shape   (N, C, ...) -> the same
+    """
+    shape = input.layout.shape
+    if len(shape) < 3:
+        raise ShapeError(
+            f"Expected 3D or higher dimensionality input (got {len(shape)} dimensions)"
+        )
+    if not input.layout.numel:
+        return input
+    squares = _neighbours(input.square(), size // 2, (size - 1) // 2)
+    found: Any = input / (squares * (alpha / size) + k).pow(beta)
+    return found  # type: ignore[no-any-return]
+
+
+def _neighbours(x: Any, before: int, behind: int) -> Any:
+    """Return the sums of each channel, so many before it, and so many behind it."""
+    channels, ndim = x.layout.shape[1], len(x.layout.shape)
+    total = x
+    for by in range(-before, behind + 1):
+        # A few whole tensors, shifted: sums of a running window would cancel.
+        if by and abs(by) < channels:
+            part = x.narrow(1, max(by, 0), channels - abs(by))
+            ends = [0, 0] * (ndim - 2) + [max(-by, 0), max(by, 0)]
+            total = total + COMPOSITES["pad"].call(part, ends)
+    return total
+
+
+def cross_map_lrn(input: Any, size: int, alpha: float, beta: float, k: float) -> Any:
+    """Return what CrossMapLRN2d makes of images.
+
+    Raises  ValueError for what has not four axes
+    """
+    ndim = len(input.layout.shape)
+    if ndim != 4:
+        raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {ndim}D instead.")
+    reach, channels = (size - 1) // 2 + 1, input.layout.shape[1]
+    squares = input.square()
+    total = _neighbours(squares, reach - 1, reach - 1)
+    if channels > reach:
+        # PyTorch's window moves on without ever leaving the first channel behind.
+        first = squares.narrow(1, 0, 1).expand((-1, channels - reach, -1, -1))
+        total = total + COMPOSITES["pad"].call(first, [0, 0, 0, 0, reach, 0])
+    return input / (total * (alpha / size) + k).pow(beta)

@@ -64,25 +64,25 @@ _picking(sort_along)
 _picking(topk_along)
 
 
-@composite()
+@composite(takes_out=True)
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """Return (values, indices) in order along dim; NaN is the largest, equals keep their order."""
     return return_types.sort(*sort_along.public(input, dim, descending))
 
 
-@composite()
+@composite(takes_out=True)
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """Return the places that put input in order along dim."""
     return sort_along.public(input, dim, descending)[1]  # type: ignore[no-any-return]
 
 
-@composite()
+@composite(takes_out=True)
 def msort(input: Tensor) -> Tensor:
     """Return input in order along its first axis."""
     return sort_along.public(input, 0, False)[0]  # type: ignore[no-any-return]
 
 
-@composite()
+@composite(takes_out=True)
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return (values, indices) of the k largest (or smallest) along dim, in order."""
     return return_types.topk(*topk_along.public(input, k, dim, largest))

@@ -35,14 +35,15 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = N
         raise NotImplementedError(f"Unrecognised padding mode {mode}; known: {', '.join(_MODES)}")
     if value is not None and value != 0:
         raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
-    if not 0 <= len(shape) - len(ends) - 1 <= 1:
+    if not (1 <= len(ends) <= 3 and 1 <= len(shape) - len(ends) <= 2):
         raise NotImplementedError(
             f"Padding size {2 * len(ends)} is not supported for {len(shape)}D input tensor: mode "
             f"{mode!r} pads the last axis of 2 or 3, the last two of 3 or 4, the last three of 4 "
             "or 5"
         )
+    _require_room(mode, shape, ends)
     for axis, (before, behind) in ends.items():
-        places = _places(mode, shape, axis, before, behind)
+        places = _places(mode, shape[axis], before, behind)
         input = input.index_select(axis, from_array(places).to(input.layout.device))
     return input
 
@@ -61,14 +62,49 @@ def _ends(pad: Any, shape: Shape) -> dict[int, tuple[int, int]]:
             f"padding length {len(numbers)} and input of dimension {len(shape)}"
         )
     pairs = zip(numbers[::2], numbers[1::2], strict=True)
-    ends = {len(shape) - 1 - i: pair for i, pair in enumerate(pairs)}
-    for axis, (before, behind) in ends.items():
-        if shape[axis] + min(before, 0) + min(behind, 0) < 0:
-            raise ShapeError(
-                f"The input size {shape[axis]}, plus negative padding {before} and {behind}, "
-                f"resulted in a negative output size, which is invalid: axis {axis} of {shape}"
-            )
-    return ends
+    return {len(shape) - 1 - i: pair for i, pair in enumerate(pairs)}
+
+
+def _require_room(mode: str, shape: Shape, ends: dict[int, tuple[int, int]]) -> None:
+    """Raise where there is nothing to mirror, repeat or go round, or nothing is left.
+
+    Raises  RuntimeError
+    """
+    axes, sizes = len(ends), list(shape)
+    if mode == "circular":
+        for axis, (before, behind) in ends.items():
+            kept = shape[axis] + min(before, 0) + min(behind, 0)
+            if shape[axis] + before + behind < 0:
+                raise ShapeError(
+                    "Negative padding value is resulting in an empty dimension: padding "
+                    f"({before}, {behind}) at dimension {axis} of input {sizes}"
+                )
+            if max(before, behind) > kept:
+                raise ShapeError(
+                    "Padding value causes wrapping around more than once: padding "
+                    f"({before}, {behind}) at dimension {axis} of input {sizes}, of which {kept} "
+                    "are left to go round"
+                )
+        return
+    if 0 in shape[-axes - 1 :]:
+        raise ShapeError(
+            f"Expected {axes + 1}D or {axes + 2}D (batch mode) tensor with possibly 0 batch size "
+            f"and other non-zero dimensions for input, but got: {sizes}"
+        )
+    if mode == "reflect":
+        for argument, (axis, pair) in enumerate(ends.items()):
+            if max(pair) >= shape[axis]:
+                raise ShapeError(
+                    f"Argument #{4 + 2 * argument}: Padding size should be less than the "
+                    f"corresponding input dimension, but got: padding {pair} at dimension {axis} "
+                    f"of input {sizes}"
+                )
+    left = [shape[axis] + sum(pair) for axis, pair in reversed(ends.items())]
+    if max(left) < 1 or min(left) < 0:
+        names = ("D", "H", "W")[-axes:]
+        given = ", ".join([f"{n}: {shape[a]}" for n, a in zip(names, sorted(ends), strict=True)])
+        found = " ".join([f"{n}: {size}" for n, size in zip(names, left, strict=True)])
+        raise ShapeError(f"input ({given}) is too small. Calculated output {found}")
 
 
 def _constant(input: Tensor, ends: dict[int, tuple[int, int]], value: float) -> Tensor:
@@ -77,6 +113,12 @@ def _constant(input: Tensor, ends: dict[int, tuple[int, int]], value: float) -> 
     for axis, (before, behind) in ends.items():
         start = max(-before, 0)
         kept = lengths[axis] - start - max(-behind, 0)
+        if kept < 0:
+            raise ShapeError(
+                f"The input size {lengths[axis]}, plus negative padding {before} and {behind}, "
+                f"resulted in a negative output size, which is invalid. Check dimension {axis} of "
+                "your input."
+            )
         if start or kept < lengths[axis]:
             input = narrow(input, axis, start, kept)
         lengths[axis] = kept + max(before, 0) + max(behind, 0)
@@ -90,27 +132,14 @@ def _constant(input: Tensor, ends: dict[int, tuple[int, int]], value: float) -> 
     return padded  # type: ignore[no-any-return]
 
 
-def _places(mode: str, shape: Shape, axis: int, before: int, behind: int) -> Any:
-    """Return from which place along axis each element of the longer one comes.
-
-    Raises  RuntimeError where there is nothing to mirror, repeat or go round
-    """
-    n = shape[axis]
+def _places(mode: str, n: int, before: int, behind: int) -> Any:
+    """Return from which place along an axis of n each element of the longer one comes."""
+    if mode == "circular":
+        # What is taken away is gone before the rest goes round.
+        start, kept = max(-before, 0), n + min(before, 0) + min(behind, 0)
+        return start + np.arange(-max(before, 0), kept + max(behind, 0)) % max(kept, 1)
     places = np.arange(-before, n + behind)
-    most = {"reflect": n - 1, "circular": n, "replicate": None if n else 0}[mode]
-    if most is not None and max(before, behind) > most:
-        what = {
-            "reflect": "Padding size should be less than the corresponding input dimension",
-            "circular": "Padding value causes wrapping around more than once",
-            "replicate": "Expected input to have elements where it is padded",
-        }[mode]
-        raise ShapeError(
-            f"{what}, but got: padding ({before}, {behind}) at dimension {axis} of input "
-            f"{list(shape)}"
-        )
     if mode == "replicate":
         return places.clip(0, n - 1)
-    if mode == "circular":
-        return places % max(n, 1)
     mirrored = np.abs(places)
     return np.where(mirrored >= n, 2 * (n - 1) - mirrored, mirrored)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core.errors import DTypeError, ShapeError
+from ..core.dtypes import bool_
+from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
 from ..dispatch.structured import Plan, structured
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
+from .refusals import require_tensors
 
 
 def _product(a: Any, b: Any) -> Any:
@@ -70,6 +72,8 @@ def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
             f"inconsistent tensor size, expected tensor [{input.layout.numel}] and src "
             f"[{tensor.layout.numel}] to have the same number of elements"
         )
+    if input.layout.dtype is tensor.layout.dtype is bool_:
+        raise NoKernelError("\"dot\" not implemented for 'Bool'; cast with .to(fastdist.int64)")
     return given_out("dot", out, _product(input, tensor), (input, tensor))
 
 
@@ -84,6 +88,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
 @composite()
 def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """Return the sums of products along the last axes."""
+    require_tensors("inner", input=input, other=other)
     if not input.layout.shape or not other.layout.shape:
         return OPS["mul"].public(input, other, out=out)  # type: ignore[no-any-return]
     if len(input.layout.shape) == 1 and len(other.layout.shape) == 1:

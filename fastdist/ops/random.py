@@ -6,26 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.backend import backend_of
-from ..core.device import CPU, Device
+from ..core.device import CPU, Device, get_default_device
 from ..core.dtypes import DType, bool_, dtype_of, float32, float64, int64
 from ..core.errors import DTypeError, ShapeError
 from ..core.generator import Generator, default_generator_of
+from ..core.memory_format import MemoryFormat, MemoryLayout
+from ..devices.backend import backend_of
 from ..dispatch.composite import composite
 from ..dispatch.copy_inplace import copy_
 from ..dispatch.op import OPS
+from ..dispatch.output import given_out
 from ..dispatch.promotion import get_default_dtype
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
-from .creation import finish, in_order_of, like, sizes_of
+from .creation import fills_out, finish, in_order_of, like, sizes_of
 
 Generator.as_tensor = staticmethod(from_array)
 
 
-def _generator(generator: Generator | None, device: Any) -> Generator:
+def generator_or_default(generator: Generator | None, device: Any) -> Generator:
     if generator is not None:
         return generator
-    return default_generator_of(CPU if device is None else Device.parse(device))
+    return default_generator_of(get_default_device() if device is None else Device.parse(device))
 
 
 def _drawn(
@@ -55,32 +57,39 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 @composite(method=False)
+@fills_out
 def rand(
     *size: Any,
     generator: Generator | None = None,
     dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return numbers drawn evenly from [0, 1)."""
-    drawn = _drawn("rand", _generator(generator, device), sizes_of(size), dtype)
-    return finish(drawn, device, requires_grad)
+    drawn = _drawn("rand", generator_or_default(generator, device), sizes_of(size), dtype)
+    return finish(drawn, device, requires_grad, layout, pin_memory)
 
 
 @composite(method=False)
+@fills_out
 def randn(
     *size: Any,
     generator: Generator | None = None,
     dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return numbers of mean 0 and deviation 1."""
-    drawn = _drawn("randn", _generator(generator, device), sizes_of(size), dtype)
-    return finish(drawn, device, requires_grad)
+    drawn = _drawn("randn", generator_or_default(generator, device), sizes_of(size), dtype)
+    return finish(drawn, device, requires_grad, layout, pin_memory)
 
 
 @composite(method=False)
+@fills_out
 def randint(
     low: int,
     high: Any = None,
@@ -88,7 +97,9 @@ def randint(
     *,
     generator: Generator | None = None,
     dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return integers drawn evenly from [low, high); randint(high, size) starts at 0."""
@@ -102,8 +113,8 @@ def randint(
             f"randint(high, size) and randint(low, high, size) take it last"
         )
     wanted = int64 if dtype is None else dtype_of(dtype)
-    drawn = _integers(_generator(generator, device), low, high, sizes_of((size,)), wanted)
-    return finish(drawn, device, requires_grad)
+    drawn = _integers(generator_or_default(generator, device), low, high, sizes_of((size,)), wanted)
+    return finish(drawn, device, requires_grad, layout, pin_memory)
 
 
 def _integers(
@@ -131,12 +142,15 @@ def _integers(
 
 
 @composite(method=False)
+@fills_out
 def randperm(
     n: int,
     *,
     generator: Generator | None = None,
     dtype: DType = int64,
+    layout: MemoryLayout | None = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return 0 ... n - 1 in random order."""
@@ -149,8 +163,9 @@ def randperm(
             f"value cannot be converted to type {wanted.name} without overflow: randperm({n}) "
             f"has numbers above {most}, which {wanted.name} does not hold each"
         )
-    drawn = _generator(generator, device).permutation(n)
-    return finish(drawn.astype(wanted.numpy, copy=False), device, requires_grad)
+    drawn = generator_or_default(generator, device).permutation(n)
+    drawn = drawn.astype(wanted.numpy, copy=False)
+    return finish(drawn, device, requires_grad, layout, pin_memory)
 
 
 def _largest_whole(dtype: DType) -> int:
@@ -160,28 +175,40 @@ def _largest_whole(dtype: DType) -> int:
     return 1 if dtype is bool_ else int(np.iinfo(dtype.numpy).max)
 
 
-def _drawn_like(
-    kind: str, input: Tensor, dtype: DType | None, device: Any, requires_grad: bool
-) -> Tensor:
-    wanted, where = like(input, dtype, device)
-    drawn = _drawn(kind, _generator(None, where), input.layout.shape, wanted)
-    return finish(in_order_of(input, drawn), where, requires_grad)
-
-
 @composite(method=False)
 def rand_like(
-    input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return rand in input's shape, strides, dtype and device."""
-    return _drawn_like("rand", input, dtype, device, requires_grad)
+    wanted, where = like(input, dtype, device)
+    drawn = _drawn("rand", generator_or_default(None, where), input.layout.shape, wanted)
+    array = in_order_of(input, drawn, memory_format)
+    return finish(array, where, requires_grad, layout, pin_memory)
 
 
 @composite(method=False)
 def randn_like(
-    input: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    input: Tensor,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return randn in input's shape, strides, dtype and device."""
-    return _drawn_like("randn", input, dtype, device, requires_grad)
+    wanted, where = like(input, dtype, device)
+    drawn = _drawn("randn", generator_or_default(None, where), input.layout.shape, wanted)
+    array = in_order_of(input, drawn, memory_format)
+    return finish(array, where, requires_grad, layout, pin_memory)
 
 
 @composite(method=False)
@@ -191,18 +218,22 @@ def randint_like(
     high: Any = None,
     *,
     dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
     device: Any = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return randint in input's shape, dtype and device."""
     if high is None:
         low, high = 0, low
     wanted, where = like(input, dtype, device)
-    values = _integers(_generator(None, where), low, high, input.layout.shape, wanted)
-    return finish(in_order_of(input, values), where, requires_grad)
+    values = _integers(generator_or_default(None, where), low, high, input.layout.shape, wanted)
+    array = in_order_of(input, values, memory_format)
+    return finish(array, where, requires_grad, layout, pin_memory)
 
 
-@composite(method=False)
+@composite(method=False, takes_out=True)
 def normal(
     mean: Any,
     std: Any = 1.0,
@@ -233,8 +264,10 @@ def require_std(std: Any) -> None:
 
 
 @composite()
-def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = None) -> Tensor:
-    """Return 1 with probability input (or p), else 0, in input's dtype."""
+def bernoulli(
+    input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None
+) -> Tensor:
+    """Return 1 with probability input (or p), else 0, in input's dtype or out's."""
     chance: Any = input.detach() if p is None else p
     given = chance.to_numpy() if isinstance(chance, Tensor) else chance
     if not np.all((given >= 0) & (given <= 1)):
@@ -242,10 +275,11 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Generator | None = Non
     where = input.layout.device
     dtype = input.layout.dtype if input.layout.dtype.is_floating_point else get_default_dtype()
     drawn: Any = rand(input.layout.shape, generator=generator, dtype=dtype, device=where)
-    return (drawn < chance).to(input.layout.dtype)  # type: ignore[no-any-return]
+    kept = (input if out is None else out).layout.dtype
+    return given_out("bernoulli", out, (drawn < chance).to(kept), ())
 
 
-def _draw_into(self: Tensor, drawn: np.ndarray[Any, Any]) -> Tensor:
+def draw_into(self: Tensor, drawn: np.ndarray[Any, Any]) -> Tensor:
     where = self.layout.device
     raw = backend_of(where.type).from_numpy(drawn, where.index)
     return copy_(self, from_array(raw, where))
@@ -261,8 +295,10 @@ def uniform_(
             f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}"
         )
     layout = self.layout
-    drawn = _drawn("rand", _generator(generator, layout.device), layout.shape, layout.dtype)
-    return _draw_into(self, drawn * drawn.dtype.type(to - from_) + drawn.dtype.type(from_))
+    drawn = _drawn(
+        "rand", generator_or_default(generator, layout.device), layout.shape, layout.dtype
+    )
+    return draw_into(self, drawn * drawn.dtype.type(to - from_) + drawn.dtype.type(from_))
 
 
 @composite(function=False)
@@ -272,8 +308,10 @@ def normal_(
     """Fill this tensor with numbers of mean and std."""
     require_std(std)
     layout = self.layout
-    drawn = _drawn("randn", _generator(generator, layout.device), layout.shape, layout.dtype)
-    return _draw_into(self, drawn * drawn.dtype.type(std) + drawn.dtype.type(mean))
+    drawn = _drawn(
+        "randn", generator_or_default(generator, layout.device), layout.shape, layout.dtype
+    )
+    return draw_into(self, drawn * drawn.dtype.type(std) + drawn.dtype.type(mean))
 
 
 @composite(function=False)
@@ -286,9 +324,9 @@ def random_(
     dtype = self.layout.dtype
     if to is None:
         to = _largest_whole(dtype) + (0 if dtype.is_floating_point else 1)
-    source = _generator(generator, self.layout.device)
+    source = generator_or_default(generator, self.layout.device)
     drawn = _integers(source, from_, to, self.layout.shape, dtype)
-    return _draw_into(self, drawn)
+    return draw_into(self, drawn)
 
 
 @composite(function=False)

@@ -165,7 +165,7 @@ def _(g: Any, offset: int, dim1: int, dim2: int) -> Any:
     return diagonal.general((g,), (offset, dim1, dim2))
 
 
-@composite()
+@composite(takes_out=True)
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal."""
     shape = input.layout.shape
@@ -297,7 +297,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 
 @composite(method=False)
-def broadcast_shapes(*shapes: Any) -> Any:
+def broadcast_shapes(*shapes: Any) -> Size:
     """Return the shape in which tensors of these shapes meet."""
     given = [(n,) if hasattr(n, "__index__") else tuple(n) for n in shapes]
     return Size(shape_of_all("broadcast_shapes", given))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 
-from ..core.dtypes import DType, promote
+from ..core.dtypes import DType, bool_, promote
+from ..dispatch.arguments import ArgumentError
+from ..tensor.tensor import Tensor
 
 # What PyTorch calls its dtypes in errors.
 WORDS = {
@@ -34,3 +36,25 @@ def floating_only(kernel: str) -> Callable[[Sequence[DType]], str | None]:
         return f'"{kernel}" not implemented for {WORDS[met.name]!r}: cast one to a floating dtype.'
 
     return tell
+
+
+def no_bool(kernel: str) -> Callable[[Sequence[DType]], str | None]:
+    """Return a refusal of operands that are all bool, in the words of PyTorch's kernel."""
+
+    def tell(dtypes: Sequence[DType]) -> str | None:
+        if any(dtype is not bool_ for dtype in dtypes):
+            return None
+        return f"\"{kernel}\" not implemented for 'Bool': cast one with .to(fastdist.int64)."
+
+    return tell
+
+
+def require_tensors(name: str, **given: object) -> None:
+    """Raise TypeError if one of the arguments that are to be Tensors is none."""
+    for i, (argument, value) in enumerate(given.items()):
+        if not isinstance(value, Tensor):
+            kind = type(value).__name__
+            raise ArgumentError(
+                f"{name}(): argument {argument!r} (position {i + 1}) must be Tensor, not {kind}; "
+                "make one with tensor()"
+            )

@@ -58,3 +58,50 @@ class aminmax(_Printed, _MinAndMax):
     """What `aminmax` returns."""
 
     __slots__ = ()
+
+
+class median(_Printed, ValuesAndIndices):
+    """What `median` returns."""
+
+    __slots__ = ()
+
+
+class nanmedian(_Printed, ValuesAndIndices):
+    """What `nanmedian` returns."""
+
+    __slots__ = ()
+
+
+class kthvalue(_Printed, ValuesAndIndices):
+    """What `kthvalue` returns."""
+
+    __slots__ = ()
+
+
+class mode(_Printed, ValuesAndIndices):
+    """What `mode` returns."""
+
+    __slots__ = ()
+
+
+class cummax(_Printed, ValuesAndIndices):
+    """What `cummax` returns."""
+
+    __slots__ = ()
+
+
+class cummin(_Printed, ValuesAndIndices):
+    """What `cummin` returns."""
+
+    __slots__ = ()
+
+
+class _HistAndEdges(NamedTuple):
+    hist: Tensor
+    bin_edges: Tensor
+
+
+class histogram(_Printed, _HistAndEdges):
+    """What `histogram` returns."""
+
+    __slots__ = ()

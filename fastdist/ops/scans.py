@@ -73,7 +73,7 @@ def _(g: Any, input: Any, out: Any, dim: int) -> Any:
     if not has_zero(input):
         return (g * out).flip(dim).cumsum(dim).flip(dim) / input
     sums = recurrence.public(input.to(g.layout.dtype), g, dim, backwards=True)
-    return sums * _moved(out, dim, first=1.0)
+    return sums * moved(out, dim, first=1.0)
 
 
 @cumprod.jvp
@@ -82,13 +82,13 @@ def _(input: Any, input_t: Any, out: Any, dim: int) -> Any:
         return input_t * 1
     if not has_zero(input):
         return (input_t / input).cumsum(dim) * out
-    parts = input_t * _moved(out, dim, first=1.0)
+    parts = input_t * moved(out, dim, first=1.0)
     return recurrence.public(input.to(out.layout.dtype), parts, dim, backwards=False)
 
 
 def product_before(input: Any, dim: int) -> Any:
     """Return for each element the product of those before it along dim; right where some are 0."""
-    return cumprod.public(_moved(input, dim, first=1.0), dim)
+    return cumprod.public(moved(input, dim, first=1.0), dim)
 
 
 def product_after(input: Any, dim: int) -> Any:
@@ -96,7 +96,7 @@ def product_after(input: Any, dim: int) -> Any:
     return product_before(input.flip(dim), dim).flip(dim)
 
 
-def _moved(x: Any, dim: int, *, first: float) -> Any:
+def moved(x: Any, dim: int, *, first: float) -> Any:
     """Return x moved on by one along dim; the last element leaves, `first` enters."""
     shape = x.layout.shape
     if not shape[dim]:
@@ -143,7 +143,7 @@ def _(g: Any, factor: Any, dim: int, backwards: bool) -> Any:
 @recurrence.vjp("factor")
 def _(g: Any, factor: Any, out: Any, dim: int, backwards: bool) -> Any:
     sums = recurrence.public(factor, g, dim, not backwards)
-    return _moved(sums, dim, first=0.0) * out if backwards else sums * _moved(out, dim, first=0.0)
+    return moved(sums, dim, first=0.0) * out if backwards else sums * moved(out, dim, first=0.0)
 
 
 @recurrence.jvp
@@ -151,9 +151,7 @@ def _(factor: Any, factor_t: Any, input_t: Any, out: Any, dim: int, backwards: b
     parts = input_t
     if factor_t is not None:
         by_factor = (
-            _moved_back(factor_t * out, dim)
-            if backwards
-            else factor_t * _moved(out, dim, first=0.0)
+            _moved_back(factor_t * out, dim) if backwards else factor_t * moved(out, dim, first=0.0)
         )
         parts = by_factor if parts is None else parts + by_factor
     return recurrence.public(factor, parts, dim, backwards)

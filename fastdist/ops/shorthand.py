@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.caller_warning import warn_caller
 from ..core.dtypes import bool_
 from ..core.errors import DeviceError, DTypeError, ShapeError
 from ..dispatch.composite import composite
@@ -16,6 +17,7 @@ from ..tensor.tensor import Tensor, from_array
 from .creation import arange
 from .joining import cat, narrow, split
 from .norms import UNSET, std, var
+from .refusals import require_tensors
 
 
 @composite()
@@ -47,13 +49,13 @@ _with_mean("std_mean", std)
 _with_mean("var_mean", var)
 
 
-@composite()
+@composite(takes_out=True)
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Return the sum over dim of what is not NaN."""
     return input.masked_fill(input.isnan(), 0.0).sum(dim, keepdim)
 
 
-@composite()
+@composite(takes_out=True)
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Return the mean over dim of what is not NaN.
 
@@ -68,7 +70,7 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     return nansum(input, dim, keepdim) / counted
 
 
-@composite()
+@composite(takes_out=True)
 def diff(
     input: Tensor,
     n: int = 1,
@@ -124,10 +126,11 @@ def _fitting(input: Tensor, end: Tensor, axis: int) -> Tensor:
 @composite()
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """Return the norm of input - other."""
+    require_tensors("dist", input=input, other=other)
     return (input - other).norm(p)
 
 
-@composite()
+@composite(takes_out=True)
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """Return the inner product of two vectors."""
     return input.dot(other)
@@ -175,11 +178,18 @@ def _repeats(repeats: Any, length: int) -> Any:
 
 
 @composite(method=False)
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Return each vector as a grid over all of them; indexing "xy" swaps the first two axes.
 
     Raises  RuntimeError for tensors with more axes than one, or of different dtypes
     """
+    if indexing is None:
+        indexing = "ij"
+        warn_caller(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing "
+            "argument.",
+            once=True,
+        )
     packed = len(tensors) == 1 and not isinstance(tensors[0], Tensor)
     given = list(tensors[0] if packed else tensors)
     _require_vectors(given, indexing)
@@ -249,13 +259,13 @@ def atleast_3d(*tensors: Any) -> Any:
     return _at_least(tensors, 3)
 
 
-@composite(method=False)
+@composite(method=False, takes_out=True)
 def dstack(tensors: Any) -> Tensor:
     """Return tensors behind each other along the third axis."""
     return cat([_at_least((one,), 3) for one in tensors], 2)
 
 
-@composite(method=False)
+@composite(method=False, takes_out=True)
 def column_stack(tensors: Any) -> Tensor:
     """Return tensors side by side; a vector is a column."""
     given = [one.reshape(-1, 1) if len(one.layout.shape) < 2 else one for one in tensors]

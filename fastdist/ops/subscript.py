@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.backend import backend_of
 from ..core.device import CPU
 from ..core.dtypes import DType, bool_, int64
 from ..core.errors import DTypeError, ShapeError, VersionError
+from ..devices.backend import backend_of
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..dispatch.constants import as_operand, held
@@ -320,7 +320,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     return index_put_(input.clone(), indices, values, accumulate)
 
 
-@composite()
+@composite(takes_out=True)
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """Return the elements of input where mask holds, as a vector."""
     if mask.layout.dtype is not bool_:
@@ -329,7 +329,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return subscript(input.expand(shape), mask.expand(shape))
 
 
-@composite()
+@composite(takes_out=True)
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """Return the places of what is not 0, a row each; as_tuple: one tensor an axis."""
     found = np.argwhere(input.to_numpy())

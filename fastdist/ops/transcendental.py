@@ -47,6 +47,7 @@ def log1p(input: Tensor) -> Tensor:
     "where(logical_and(isinf(input), input == other), input, m + log1p(exp(-d)))",
     ["g / (T(1) + exp(other - input))", "g / (T(1) + exp(input - other))"],
     dtype="number",
+    numbers="nowhere",
 )
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """Return log(exp(input) + exp(other)) without overflow."""
@@ -61,6 +62,7 @@ logaddexp.refusal(floating_only("logaddexp_cpu"))
     "m + log1p(exp2(-d)) * T(1.4426950408889634))",
     ["g / (T(1) + exp2(other - input))", "g / (T(1) + exp2(input - other))"],
     dtype="number",
+    numbers="nowhere",
 )
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """Return log2(2**input + 2**other) without overflow."""
@@ -122,6 +124,7 @@ def atan(input: Tensor) -> Tensor:
         "s = input * input + other * other; where(s == T(0), T(0), g * (-input * reciprocal(s)))",
     ],
     dtype="floating",
+    numbers="nowhere",
 )
 def atan2(input: Tensor, other: Tensor) -> Tensor:
     """Return the angle of the point (other, input), in -pi ... pi."""

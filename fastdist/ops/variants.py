@@ -13,6 +13,7 @@ from ..dispatch.op import OPS
 from ..dispatch.output import given_out
 from ..dispatch.promotion import result_dtype
 from ..tensor.tensor import Tensor
+from .refusals import require_tensors
 
 # Looked up at the call: the table holds the closure that namespace has put there by then.
 _ops = OPS
@@ -106,12 +107,14 @@ def _bounded(name: str, input: Any, bound: Any) -> Tensor:
 @composite(inplace=True)
 def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
     """Return input, but no less than min."""
+    require_tensors("clamp_min", input=input)
     return clamp(input, min, None, out=out)
 
 
 @composite(inplace=True)
 def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
     """Return input, but no more than max."""
+    require_tensors("clamp_max", input=input)
     return clamp(input, None, max, out=out)
 
 
@@ -174,6 +177,7 @@ def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 @composite(inplace=True)
 def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """Return the least common multiple of integers, never negative; 0 where one is 0."""
+    require_tensors("lcm", input=input, other=other)
     divisor = _ops["gcd"].public(input, other)
     safe = _ops["where"].public(divisor == 0, 1, divisor)
     result = _ops["abs"].public(_ops["floor_divide"].public(input, safe) * other)

@@ -1,20 +1,53 @@
 """Optimisers: what turns gradients into changes of parameters.
 
-optimizer.py is the base class: groups, state, state dicts, and a step over all parameters, with
-their own `.grad` or (step_with) with gradients that lie elsewhere. sgd.py and adam.py say what one
-step does to one parameter, in the scalar language of the ops: fused.py hands that to the backend,
-so that optimisers need no kernels of their own. lr_scheduler.py changes the learning rate as time
-goes.
+optimizer.py is the base class: groups, state, and a step over all parameters, with their own
+`.grad` or (step_with) with gradients that lie elsewhere; hooks.py and saving.py are its hooks and
+state dicts, counted.py what those share that count steps. Each of the other files says what one
+step of one method does to one parameter, in the scalar language of the ops: fused.py hands that to
+the backend, or to autograd where the step is differentiable, so that optimisers need no kernels of
+their own. lr_scheduler changes the learning rate as time goes, swa_utils averages parameters.
 """
 
 from __future__ import annotations
 
 from ..core.missing import explain_missing
-from . import lr_scheduler
-from .adam import Adam, AdamW
+from . import lr_scheduler, swa_utils
+from ._adafactor import Adafactor
+from ._muon import Muon
+from .adadelta import Adadelta
+from .adagrad import Adagrad
+from .adam import Adam
+from .adamax import Adamax
+from .adamw import AdamW
+from .asgd import ASGD
+from .lbfgs import LBFGS
+from .nadam import NAdam
 from .optimizer import Optimizer
+from .radam import RAdam
+from .rmsprop import RMSprop
+from .rprop import Rprop
 from .sgd import SGD
+from .sparse_adam import SparseAdam
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler"]
+__all__ = [
+    "ASGD",
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Muon",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "SparseAdam",
+    "lr_scheduler",
+    "swa_utils",
+]
 
-explain_missing(__name__, lr_scheduler.__name__)
+explain_missing(__name__, lr_scheduler.__name__, swa_utils.__name__)

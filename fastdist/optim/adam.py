@@ -1,36 +1,44 @@
-"""Adam and AdamW."""
+"""Adam."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from ..ops.creation import zeros_like
 from ..tensor.tensor import Tensor
+from .counted import CountedOptimizer
 from .fused import direction, fused
-from .optimizer import Group, Optimizer, how, require_not_negative
+from .optimizer import Group
+from .options import require_betas, require_not_negative, require_one_way, require_rate
 
 _shrink = fused("p * keep", "p", "keep")
 _raise_to = fused("maximum(top, v)", "top", "v")
 _descend = fused("p - rate * (m / (sqrt(v) / root + eps))", "p", "m", "v", "rate", "root", "eps")
 
 
-class Adam(Optimizer):
+class Adam(CountedOptimizer):
     """Steps by the running mean of gradients over the root of the running mean of their squares.
 
     Raises  ValueError for options out of range
     Source  Kingma and Ba 2014, "Adam: A Method for Stochastic Optimization"; Reddi et al. 2018,
             "On the Convergence of Adam and Beyond", for amsgrad
-    Note    weight_decay adds weight_decay * p to the gradient, unless decoupled_weight_decay;
-            foreach, fused and capturable change nothing
+    Note    weight_decay adds weight_decay * p to the gradient, unless decoupled_weight_decay
     """
+
+    _gained: ClassVar[dict[str, Any]] = {
+        "amsgrad": False,
+        **CountedOptimizer._gained,
+        "decoupled_weight_decay": False,
+        "fused": None,
+    }
+    _differentiates_steps = True
 
     def __init__(
         self,
         params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
         amsgrad: bool = False,
@@ -42,40 +50,39 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        require_not_negative("learning rate", lr)
+        require_rate(lr)
         require_not_negative("epsilon value", eps)
+        require_betas(betas)
         require_not_negative("weight_decay value", weight_decay)
-        for number, beta in enumerate(betas):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(
-                    f"Invalid beta parameter at index {number}: {beta}; it must be in [0, 1)"
-                )
+        in_list = bool(foreach) and not capturable
+        _require_numbers(lr, betas, in_list=in_list)
         defaults = {
             "lr": lr,
-            "betas": betas,
+            "betas": tuple(beta.squeeze() if isinstance(beta, Tensor) else beta for beta in betas),
             "eps": eps,
             "weight_decay": weight_decay,
             "amsgrad": amsgrad,
             "maximize": maximize,
-            **how(
-                foreach=foreach, capturable=capturable, differentiable=differentiable, fused=fused
-            ),
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+            "fused": fused,
             "decoupled_weight_decay": decoupled_weight_decay,
         }
         super().__init__(params, defaults)
+        require_one_way(fused=fused, foreach=foreach, differentiable=differentiable)
 
     def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
         """Change one parameter."""
         state = self.state[parameter]
         if not state:
-            state["step"] = 0.0
+            state["step"] = self.number(group, parameter)
             state["exp_avg"] = zeros_like(parameter)
             state["exp_avg_sq"] = zeros_like(parameter)
             if group["amsgrad"]:
                 state["max_exp_avg_sq"] = zeros_like(parameter)
-        state["step"] += 1.0
-        step, lr, (beta1, beta2) = float(state["step"]), group["lr"], group["betas"]
-        decay = group["weight_decay"]
+        step, (beta1, beta2) = self.count(group, parameter, state), group["betas"]
+        lr, decay = group["lr"], group["weight_decay"]
         if decay and group["decoupled_weight_decay"]:
             _shrink(parameter, 1.0 - lr * decay)
             decay = 0.0
@@ -89,43 +96,26 @@ class Adam(Optimizer):
             _raise_to(state["max_exp_avg_sq"], square)
             square = state["max_exp_avg_sq"]
         rate = lr / (1.0 - beta1**step)
-        root = math.sqrt(1.0 - beta2**step)
+        root = (1.0 - beta2**step) ** 0.5
         _descend(parameter, mean, square, rate, root, group["eps"])
 
-
-class AdamW(Adam):
-    """Adam whose weight_decay shrinks the parameters by themselves, apart from their gradients.
-
-    Raises  ValueError for options out of range
-    Source  Loshchilov and Hutter 2017, "Decoupled Weight Decay Regularization"
-    """
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-        amsgrad: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        capturable: bool = False,
-        differentiable: bool = False,
-        fused: bool | None = None,
-    ) -> None:
-        super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            foreach=foreach,
-            maximize=maximize,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-            decoupled_weight_decay=True,
+    def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
+        """Refuse: the means of rows that are not touched would have to go on."""
+        raise RuntimeError(
+            "Adam does not support sparse gradients, please consider SparseAdam instead"
         )
+
+
+def _require_numbers(lr: Any, betas: tuple[Any, Any], *, in_list: bool) -> None:
+    """Raise for Tensors in the place of numbers where PyTorch does not take them."""
+    why = "is not supported for capturable=False and foreach=True; leave foreach out"
+    if isinstance(lr, Tensor) and in_list:
+        raise ValueError(f"lr as a Tensor {why}")
+    if len({isinstance(beta, Tensor) for beta in betas}) > 1:
+        raise ValueError("betas must be either both floats or both Tensors")
+    for number, beta in enumerate(betas):
+        if isinstance(beta, Tensor):
+            if in_list:
+                raise ValueError(f"betas[{number}] as a Tensor {why}")
+            if beta.numel() != 1:
+                raise ValueError(f"Tensor betas[{number}] must be 1-element")

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from itertools import compress
 from typing import Any
 
-import numpy as np
+from numpy import asarray
 
-from ..backends.backend import backend_of
-from ..core.scalar import Body, parse
+from ..core.scalar import Body, Call, Name, parse, walk
+from ..devices.backend import backend_of
+from ..dispatch.op import OPS
+from ..graph.modes import is_grad_enabled
+from ..ops.creation import tensor
+from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
 
@@ -19,21 +24,25 @@ def fused(text: str, *names: str) -> Callable[..., None]:
     """Return update(target, *operands), which writes the body of text over target.
 
     The first name stands for target itself; operands are Tensors of target's shape, dtype and
-    device, or numbers. Names that text does not use may be there all the same.
+    device, or numbers, which Tensors of one element may stand for. Names that text does not use may
+    be there all the same. With grad mode on the update is recorded for autograd.
     """
     used = parse(text, names).used
-    needed = [name in used for name in names]
+    needed = tuple(name in used for name in names)
     body: Body = parse(text, [name for name in names if name in used])
 
     def update(target: Tensor, *operands: Any) -> None:
+        given = compress((target, *operands), needed)
+        if is_grad_enabled():
+            target.copy_(_recorded(body, list(given), target))
+            return
         # Straight to the backend: an op would look for a graph, for tangents and for broadcasts,
         # which costs as much as updating a thousand elements.
         layout = target.layout
         dtype = layout.dtype.numpy
         arrays = [
-            operand.array if isinstance(operand, Tensor) else np.asarray(operand, dtype)
-            for operand, is_needed in zip((target, *operands), needed, strict=True)
-            if is_needed
+            asarray(operand, dtype) if operand.__class__ is float else _array_of(operand, layout)
+            for operand in given
         ]
         backend_of(layout.device.type).pointwise(body, arrays, target.array)
         storage_of(target).bump()
@@ -41,7 +50,43 @@ def fused(text: str, *names: str) -> Callable[..., None]:
     return update
 
 
-def direction(*, maximize: bool, weight_decay: float) -> str:
+def _array_of(operand: Any, target: Layout) -> Any:
+    if isinstance(operand, Tensor):
+        layout = operand.layout
+        if layout is target or _is_alike(layout, target):
+            return operand.array
+        operand = operand.item()
+    return asarray(operand, target.dtype.numpy)
+
+
+def _is_alike(one: Layout, other: Layout) -> bool:
+    return (one.shape, one.dtype, one.device) == (other.shape, other.dtype, other.device)
+
+
+def _recorded(body: Body, operands: list[Any], target: Tensor) -> Tensor:
+    """Return what the body makes of the operands, as a chain of ops.
+
+    Note    of copies: the operands are changed in place by later updates, and a backward pass needs
+            what they were
+    """
+    made: dict[Any, Tensor] = {}
+    by_name = dict(zip(body.names, operands, strict=True))
+    for piece in walk(body.tree):
+        if isinstance(piece, Call):
+            args = [made[arg] for arg in piece.args]
+            made[piece] = OPS[piece.primitive].public(*args)
+            continue
+        value = by_name[piece.id] if isinstance(piece, Name) else piece.value  # type: ignore[attr-defined]
+        if not isinstance(value, Tensor):
+            made[piece] = tensor(value, dtype=target.dtype, device=target.device)
+        elif value.shape == target.shape:
+            made[piece] = value.clone()
+        else:
+            made[piece] = value.squeeze().to(target.device)
+    return made[body.tree]
+
+
+def direction(*, maximize: bool, weight_decay: Any) -> str:
     """Return the text of where a step goes: the gradient g, turned round to maximize, and with
     `decay * p` on top if there is any.
     """

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from copy import deepcopy
 from itertools import chain
 from typing import Any
 
 from ..core.errors import ShapeError
-from ..graph.modes import enable_grad, no_grad
-from ..graph.node import RemovableHandle
+from ..graph.modes import enable_grad, no_grad, set_grad_enabled
 from ..tensor.tensor import Tensor
+from .hooks import (
+    HasHooks,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+    with_hooks,
+)
+from .saving import packed_state, unpacked_state
 
 Group = dict[str, Any]
-# What PyTorch's optimisers also take. These say how a step is computed, not what comes of it: they
-# are kept in the groups, so that state dicts of both have the same keys.
-_HOWS = ("foreach", "fused", "capturable", "differentiable")
+ParamsT = Iterable[Any]
+_OF_THIS_PROCESS = ("_step_lock", "_given", "_is_stepping", "_opt_called", "step")
 
 
-class Optimizer:
+class _RequiredParameter:
+    """Stands among an optimiser's defaults for an option that every group must say itself."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _RequiredParameter()
+
+
+class Optimizer(HasHooks):
     """Changes parameters by their gradients.
 
     Made of an iterable of parameters, of (name, parameter) pairs, or of dicts with "params" and
@@ -54,8 +69,12 @@ class Optimizer:
         # takes no lock of another optimiser.
         self._step_lock = threading.RLock()
         self._given: Mapping[Tensor, Tensor] | None = None
-        self._pre_hooks: dict[int, Callable[..., Any]] = {}
-        self._post_hooks: dict[int, Callable[..., Any]] = {}
+        self._start_hooks()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "step" in cls.__dict__:
+            cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
 
     def add_param_group(self, param_group: Group) -> None:
         """Add parameters with options of their own; what is missing comes from the defaults.
@@ -66,20 +85,17 @@ class Optimizer:
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        group = dict(param_group)
+        group = param_group
         params = group["params"]
         if isinstance(params, set):
             raise TypeError(
                 "optimizer parameters need to be organized in ordered collections, but the "
                 "ordering of tensors in sets will change between runs. Please use a list instead."
             )
-        entries = [params] if isinstance(params, Tensor) else list(params)
-        if entries and isinstance(entries[0], tuple):
-            group["param_names"] = [name for name, _ in entries]
-            entries = [parameter for _, parameter in entries]
+        entries = _without_names(group, [params] if isinstance(params, Tensor) else list(params))
         known = {id(p) for p in self._parameters()}
         for parameter in entries:
-            _require_leaf(parameter)
+            self._require_parameter(parameter)
             if id(parameter) in known:
                 raise ValueError(
                     "some parameters appear in more than one parameter group: "
@@ -92,10 +108,35 @@ class Optimizer:
                 "information",
                 stacklevel=_depth_within(self) + 1,
             )
+        self._require_names_alike(group)
         group["params"] = entries
         for name, value in self.defaults.items():
+            if value is required and name not in group:
+                raise ValueError(
+                    "parameter group didn't specify a value of required optimization parameter "
+                    f"{name}"
+                )
             group.setdefault(name, value)
         self.param_groups.append(group)
+
+    def _require_parameter(self, parameter: Any) -> None:
+        if not isinstance(parameter, Tensor):
+            raise TypeError(
+                f"optimizer can only optimize Tensors, but one of the params is {parameter!r}"
+            )
+        if not (self.defaults.get("differentiable") or parameter.is_leaf or parameter.retains_grad):
+            raise ValueError(
+                "can't optimize a non-leaf Tensor; give the leaves that it was made of"
+            )
+
+    def _require_names_alike(self, group: Group) -> None:
+        for other in self.param_groups:
+            if ("param_names" in group) != ("param_names" in other):
+                how = "with" if "param_names" in group else "without"
+                raise ValueError(
+                    "all optimizer param groups should be with/without names. cannot add param "
+                    f"group {how} names to the optimizer"
+                )
 
     def _parameters(self) -> Iterator[Tensor]:
         return chain.from_iterable(group["params"] for group in self.param_groups)
@@ -114,13 +155,12 @@ class Optimizer:
             else:
                 parameter.grad = grad.detach().zero_()
 
+    @with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change each parameter that has a gradient; return what closure, called first with grad
         mode on, returned.
         """
-        with self._step_lock, no_grad():
-            for hook in tuple(self._pre_hooks.values()):
-                hook(self, (closure,), {})
+        with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             loss = None
             if closure is not None:
                 with enable_grad():
@@ -128,10 +168,12 @@ class Optimizer:
             for group in self.param_groups:
                 for parameter in group["params"]:
                     gradient = self.gradient_of(parameter)
-                    if gradient is not None:
+                    if gradient is None:
+                        continue
+                    if gradient.layout.is_sparse:
+                        self.update_sparse(group, parameter, gradient)
+                    else:
                         self.update(group, parameter, gradient)
-            for hook in tuple(self._post_hooks.values()):
-                hook(self, (closure,), {})
         return loss
 
     def step_with(self, gradients: Mapping[Tensor, Tensor]) -> None:
@@ -169,13 +211,15 @@ class Optimizer:
         """Change one parameter; called with grad mode off."""
         raise NotImplementedError(f"{type(self).__name__} implements neither update nor step")
 
-    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(optimizer, args, kwargs) before each step."""
-        return RemovableHandle(self._pre_hooks, hook)
+    def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
+        """Change the rows of one parameter that a sparse gradient touches; as update.
 
-    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(optimizer, args, kwargs) after each step."""
-        return RemovableHandle(self._post_hooks, hook)
+        Raises  RuntimeError where a method has no such step
+        """
+        raise RuntimeError(
+            f"{type(self).__name__} does not support sparse gradients; SGD, Adagrad and SparseAdam "
+            "do, or leave sparse=False where the gradient comes from"
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Return what load_state_dict needs: the state by the parameters' numbers, and the groups
@@ -183,13 +227,12 @@ class Optimizer:
 
         Note    tensors of the state are the optimiser's own, not copies
         """
-        numbers = {parameter: number for number, parameter in enumerate(self._parameters())}
-        groups = [
-            {**group, "params": [numbers[parameter] for parameter in group["params"]]}
-            for group in self.param_groups
-        ]
-        state = {numbers.get(key, key): value for key, value in self.state.items()}
-        return {"state": state, "param_groups": groups}
+        for hook in tuple(self._optimizer_state_dict_pre_hooks.values()):
+            hook(self)
+        packed = packed_state(self.state, self.param_groups)
+        for hook in tuple(self._optimizer_state_dict_post_hooks.values()):
+            packed = _or_else(hook(self, packed), packed)
+        return packed
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a state dict; its tensors are copied, in each parameter's dtype and onto its
@@ -197,42 +240,27 @@ class Optimizer:
 
         Raises  ValueError if the groups have other sizes than this optimiser's
         """
-        saved = deepcopy(list(state_dict["param_groups"]))
-        groups = self.param_groups
-        if len(saved) != len(groups):
-            raise ValueError(
-                "loaded state dict has a different number of parameter groups: "
-                f"{len(saved)}, not {len(groups)}"
-            )
-        for number, (ours, theirs) in enumerate(zip(groups, saved, strict=True)):
-            if len(ours["params"]) != len(theirs["params"]):
-                raise ValueError(
-                    "loaded state dict contains a parameter group that doesn't match the size of "
-                    f"optimizer's group: group {number} has {len(theirs['params'])} parameters, "
-                    f"not {len(ours['params'])}"
-                )
-        keys = chain.from_iterable(group["params"] for group in saved)
-        by_key = dict(zip(keys, self._parameters(), strict=True))
-        self.state = defaultdict(dict)
-        for key, entry in state_dict["state"].items():
-            if key in by_key:
-                parameter = by_key[key]
-                self.state[parameter] = {
-                    name: _like_parameter(value, parameter) for name, value in entry.items()
-                }
-            else:
-                self.state[key] = deepcopy(entry)
-        for ours, theirs in zip(groups, saved, strict=True):
-            params = ours["params"]
-            ours.clear()
-            ours.update(theirs, params=params)
+        given = dict(state_dict)
+        for hook in tuple(self._optimizer_load_state_dict_pre_hooks.values()):
+            given = _or_else(hook(self, given), given)
+        self.__setstate__(unpacked_state(given, self.param_groups))
+        for hook in tuple(self._optimizer_load_state_dict_post_hooks.values()):
+            hook(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        hidden = ("_step_lock", "_given", "_pre_hooks", "_post_hooks")
-        return {name: value for name, value in self.__dict__.items() if name not in hidden}
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if name not in _OF_THIS_PROCESS and not name.endswith("_hooks")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._start()
+        """Take what __getstate__ returned, or the groups and state of a state dict.
+
+        Note    subclasses that gained options give those to groups that were saved without them
+        """
+        if "_step_lock" not in self.__dict__:
+            self._start()
         self.__dict__.update(state)
 
     def __repr__(self) -> str:
@@ -243,20 +271,8 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
-def how(**options: Any) -> dict[str, Any]:
-    """Return the defaults for options that say how a step is computed.
-
-    Raises  RuntimeError for differentiable=True: steps leave no graph
-    """
-    if options.get("differentiable"):
-        raise RuntimeError("differentiable=True is not supported: steps run outside of any graph")
-    return {name: options[name] for name in _HOWS if name in options}
-
-
-def require_not_negative(what: str, value: float) -> None:
-    """Raise for a number that is negative or NaN."""
-    if not value >= 0.0:
-        raise ValueError(f"Invalid {what}: {value}; it must be 0 or more")
+def _or_else(changed: Any, before: Any) -> Any:
+    return before if changed is None else changed
 
 
 def _depth_within(optimizer: Optimizer) -> int:
@@ -267,13 +283,17 @@ def _depth_within(optimizer: Optimizer) -> int:
     return depth
 
 
-def _require_leaf(parameter: Any) -> None:
-    if not isinstance(parameter, Tensor):
-        raise TypeError(
-            f"optimizer can only optimize Tensors, but one of the params is {parameter!r}"
+def _without_names(group: Group, entries: list[Any]) -> list[Any]:
+    """Return the parameters alone; where they come with names, those go into the group."""
+    names = [entry[0] for entry in entries if isinstance(entry, tuple)]
+    if not names:
+        return entries
+    if len(names) != len(entries):
+        raise ValueError(
+            "all optimizer params should be with/without names. Some param names are missing"
         )
-    if not parameter.is_leaf:
-        raise ValueError("can't optimize a non-leaf Tensor; give the leaves that it was made of")
+    group["param_names"] = names
+    return [parameter for _, parameter in entries]
 
 
 def _require_alike(gradient: Tensor, parameter: Tensor) -> None:
@@ -283,14 +303,6 @@ def _require_alike(gradient: Tensor, parameter: Tensor) -> None:
             f"step_with: a gradient is {theirs.shape} of {theirs.dtype.name} on {theirs.device}, "
             f"its parameter {ours.shape} of {ours.dtype.name} on {ours.device}"
         )
-
-
-def _like_parameter(value: Any, parameter: Tensor) -> Any:
-    if not isinstance(value, Tensor):
-        return deepcopy(value)
-    # Statistics of the parameter's shape follow its dtype; a step count keeps its own.
-    dtype = parameter.dtype if value.shape == parameter.shape and value.ndim else value.dtype
-    return value.detach().to(dtype=dtype, device=parameter.device, copy=True)
 
 
 @contextmanager
@@ -305,3 +317,33 @@ def _in_place_of_grad(
     finally:
         for parameter, grad in zip(parameters, before, strict=True):
             parameter.grad = grad
+
+
+def _use_grad_for_differentiable(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method `step` that runs with grad mode on if the optimiser is differentiable."""
+
+    @functools.wraps(step)
+    def stepped(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        with set_grad_enabled(bool(self.defaults["differentiable"])):
+            return step(self, *args, **kwargs)
+
+    return stepped
+
+
+def _default_to_fused_or_foreach(
+    params: list[Tensor], differentiable: bool, use_fused: bool = False
+) -> tuple[bool, bool]:
+    """Return that neither is to be used: updates are few passes over memory as they are."""
+    return False, False
+
+
+def _get_value(x: Any) -> Any:
+    """Return the number in x, which may be a Tensor of one element."""
+    return x.item() if isinstance(x, Tensor) else x
+
+
+__all__ = [
+    "Optimizer",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+]

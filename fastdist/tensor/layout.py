@@ -66,6 +66,8 @@ class Layout:
     tiny: bool
     plans: PlanTable  # second operand's layout -> layout of a broadcast result
     products: PlanTable  # second operand's layout -> layout of a matrix product
+    is_sparse: ClassVar[bool] = False
+    word: ClassVar[str] = "strided"  # PyTorch's name for how elements lie
 
     _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], Layout]] = WeakValueDictionary()
     # Re-entered by finalizers and handlers of signals that make layouts.
@@ -127,6 +129,17 @@ class Layout:
     def nbytes(self) -> int:
         """Bytes that the elements take, without gaps."""
         return self.numel * self.dtype.itemsize
+
+    def lies_in(self, axes: tuple[int, ...]) -> bool:
+        """Return whether elements lie without gaps, their axes in that order from the slowest to
+        the fastest.
+        """
+        step = 1
+        for axis in reversed(axes):
+            if self.shape[axis] != 1 and self.strides[axis] != step:
+                return False
+            step *= self.shape[axis]
+        return True
 
     def with_shape(self, shape: Shape) -> Layout:
         """Return the contiguous layout of the same dtype and device."""

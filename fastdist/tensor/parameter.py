@@ -1,4 +1,4 @@
-"""A leaf that belongs to a module: dispatch and RPC know the class, nn re-exports it."""
+"""Tensors of modules: dispatch and RPC know Parameter, and nn re-exports what is here."""
 
 from __future__ import annotations
 
@@ -24,6 +24,23 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
+
+
+class Buffer(Tensor):
+    """A Tensor that a Module registers as a buffer when it is assigned as an attribute, saved with
+    the module if persistent.
+    """
+
+    persistent: bool
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
+        buffer: Buffer = object.__new__(cls)
+        source = data.detach() if data is not None else _empty()
+        buffer.array, buffer.layout, buffer._storage = source.array, source.layout, source._storage
+        buffer.edge = buffer.extra = None
+        buffer.requires_grad_(data is not None and data.requires_grad)
+        buffer.persistent = persistent
+        return buffer
 
 
 def _empty() -> Tensor:

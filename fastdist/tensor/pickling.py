@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.backend import backend_of
 from ..core.device import Device
-from ..core.errors import GraphError
+from ..core.dtypes import int64
+from ..core.errors import GraphError, ShapeError
 from ..core.shared_block import Passage, block_of
+from ..devices.backend import backend_of
 from .layout import Layout
+from .sparse import Coo, SparseLayout
 from .storage import Storage
-from .tensor import Tensor, layout_of
+from .tensor import Tensor, layout_of, wrap
 
 
 def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
@@ -22,11 +24,51 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     Note    a result comes back as a leaf; `.grad`, hooks, history and tangents stay behind; views
             become tensors of their own, but for those of shared memory that multiprocessing sends
     """
+    if self.layout.is_sparse:
+        return rebuild_sparse, parts_of(self)
     array: Any = self.to_numpy()
     if block_of(array) is not None:
         array = Passage(array)
     arguments = (type(self), array, self.layout.device, self.edge is not None)
     return rebuild, arguments, getattr(self, "__dict__", None) or None
+
+
+def parts_of(tensor: Tensor) -> tuple[Any, ...]:
+    """Return what rebuild_sparse makes a sparse tensor of: coordinates and values are Tensors, so
+    that they travel, and are copied, as Tensors do.
+    """
+    coo: Coo = tensor.array
+    device = tensor.layout.device
+    indices, values = (wrap(one, layout_of(one, device)) for one in (coo.indices, coo.values))
+    return indices, values, tensor.layout.shape, coo.is_coalesced, tensor.edge is not None
+
+
+def rebuild_sparse(
+    indices: Tensor, values: Tensor, shape: Any, is_coalesced: bool, requires_grad: bool
+) -> Tensor:
+    """Return the sparse tensor that was pickled.
+
+    Raises  ValueError for parts that do not fit together
+    """
+    places, own, shape = indices.layout, values.layout, tuple(shape)
+    axes = places.shape[0] if len(places.shape) == 2 else -1
+    fits = axes >= 0 and own.shape == (places.shape[1], *shape[axes:]) and len(shape) >= axes
+    if not fits or places.dtype is not int64 or not _are_inside(indices, shape[:axes]):
+        raise ShapeError(
+            f"sparse tensor of shape {shape}: coordinates of shape {places.shape} and "
+            f"{places.dtype.name} and values of shape {own.shape} do not fit"
+        )
+    layout = SparseLayout.sparse(own.dtype, own.device, shape)
+    made = wrap(Coo(indices.array, values.array, layout, bool(is_coalesced)), layout)
+    return made.requires_grad_() if requires_grad else made
+
+
+def _are_inside(indices: Tensor, lengths: tuple[int, ...]) -> bool:
+    places = indices.to_numpy()
+    if not places.size:
+        return True
+    inside: Any = (places >= 0).all() and (places.max(1) < np.array(lengths)).all()
+    return bool(inside)
 
 
 def rebuild(
@@ -62,6 +104,10 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
             "protocol at the moment. Copy a result with .clone() or .detach().clone()"
         )
+    if self.layout.is_sparse:
+        twin = rebuild_sparse(*copy.deepcopy(parts_of(self), memo))
+        memo[id(self)] = twin
+        return twin
     array = _copy_array(self, memo)
     layout = layout_of(array, self.layout.device)
     twin = _bare(type(self), array, layout, _storage_twin(self._storage, memo))

@@ -104,6 +104,46 @@ def format_tensor(
     return _with_notes(f"{class_name}({values}", notes, indent, options.linewidth) + ")"
 
 
+def format_sparse(
+    indices: np.ndarray,
+    values: np.ndarray,
+    shape: tuple[int, ...],
+    dtype_name: str,
+    device: str = "cpu",
+    requires_grad: bool = False,
+    grad_fn_name: str | None = None,
+    *,
+    default_dtype_name: str = "float32",
+) -> str:
+    """Return what `repr` of a sparse tensor is, as PyTorch prints it."""
+    notes = [f"device='{device}'"] if device != "cpu" else []
+    notes += [f"size={tuple(shape)}", f"nnz={values.shape[0]}"]
+    if dtype_name not in {default_dtype_name, "int64", "bool"}:
+        notes.append(f"dtype={MODULE}.{dtype_name}")
+    notes.append(f"layout={MODULE}.sparse_coo")
+    if grad_fn_name is not None:
+        notes.append(f"grad_fn=<{grad_fn_name}>")
+    elif requires_grad:
+        notes.append("requires_grad=True")
+    places = _part("indices=tensor(", indices)
+    return (
+        _with_notes(
+            f"tensor({places},\n       {_part('values=tensor(', values)},\n       {notes[0]}",
+            notes[1:],
+            len("tensor("),
+            _options.linewidth,
+        )
+        + ")"
+    )
+
+
+def _part(name: str, array: np.ndarray) -> str:
+    """Return one of a sparse tensor's arrays, which stands under the bracket of `tensor(`."""
+    if array.size == 0:
+        return f"{name}[], size={tuple(array.shape)})"
+    return f"{name}{format_values(array, len('tensor(') + len(name), _options)})"
+
+
 def format_values(array: np.ndarray, indent: int, options: PrintOptions) -> str:
     """Return the values in brackets and columns, the first one standing at column `indent`."""
     cut = [False] * array.ndim

@@ -89,6 +89,10 @@ def share(tensors: Iterable[Tensor]) -> None:
         index = bisect_right(starts, place.start) - 1
         if index >= 0 and place.end <= spans[index].end:
             tensor.array = _placed(array, parts[index], starts[index])
+            storage = tensor._storage
+            if storage is not None and storage.memory is not None:
+                # It named what was there before; the moved arrays know where they lie now.
+                storage.memory = parts[index]
 
 
 def _root(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

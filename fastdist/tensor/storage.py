@@ -28,6 +28,8 @@ class Storage:
     """
 
     __slots__ = ("version", "views")
+    # The raw array that is all of the memory; None where the arrays themselves know.
+    memory: Any = None
 
     def __init__(self) -> None:
         self.version = 0
@@ -55,6 +57,16 @@ class Storage:
         """Return the views that someone still holds, oldest first."""
         with _storages_lock:
             return [view for known in self.views or () if (view := known()) is not None]
+
+
+class BoundedStorage(Storage):
+    """One that says what its memory is. See Note [Memory of a tensor] in memory.py."""
+
+    __slots__ = ("memory",)
+
+    def __init__(self, memory: Any) -> None:
+        super().__init__()
+        self.memory = memory
 
 
 def storage_of(tensor: HasStorage) -> Storage:

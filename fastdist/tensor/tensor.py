@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 
-from ..backends.backend import backend_of
 from ..core import dtypes
+from ..core.caller_warning import warn_caller
 from ..core.device import CPU, Device
 from ..core.errors import DeviceError, ShapeError
+from ..core.memory_format import MemoryFormat, contiguous_format
+from ..devices.backend import backend_of
 from .layout import Layout, Shape
 from .methods import TensorMethods
-from .printing import format_tensor
+from .printing import format_sparse, format_tensor
+from .sparse import Coo
+from .storage import BoundedStorage
 
 if TYPE_CHECKING:
     from .storage import Storage
@@ -49,17 +53,20 @@ class TensorType(type):
 
     construct: Callable[..., Tensor]
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Return what construct makes of the arguments, as a cls."""
-        if any({"__new__", "__init__"} & vars(one).keys() for one in cls.__mro__[:-1]):
-            return super().__call__(*args, **kwargs)
-        made = TensorType.construct(*args, **kwargs)
-        if cls is Tensor:
-            return made
-        out: Any = super().__call__()
-        out.array, out.layout, out.edge = made.array, made.layout, made.edge
-        out.extra, out._storage = made.extra, made._storage
-        return out
+    # A type checker would take all that is called for Any: it reads Tensor.__init__.
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            """Return what construct makes of the arguments, as a cls."""
+            if any({"__new__", "__init__"} & vars(one).keys() for one in cls.__mro__[:-1]):
+                return super().__call__(*args, **kwargs)
+            made = TensorType.construct(*args, **kwargs)
+            if cls is Tensor:
+                return made
+            out: Any = super().__call__()
+            out.array, out.layout, out.edge = made.array, made.layout, made.edge
+            out.extra, out._storage = made.extra, made._storage
+            return out
 
 
 class Tensor(TensorMethods, metaclass=TensorType):
@@ -79,6 +86,10 @@ class Tensor(TensorMethods, metaclass=TensorType):
     edge: Any
     extra: Extra | None
     _storage: Storage | None
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     @property
     def shape(self) -> Size:
@@ -120,10 +131,18 @@ class Tensor(TensorMethods, metaclass=TensorType):
         """True for a tensor in main memory."""
         return self.layout.device is CPU
 
+    @overload
+    def size(self, dim: None = None) -> Size: ...
+    @overload
+    def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> Size | int:
         """Return the shape, or the length of one axis."""
         return self.shape if dim is None else self.layout.shape[_axis(self.layout, dim)]
 
+    @overload
+    def stride(self, dim: None = None) -> Shape: ...
+    @overload
+    def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None) -> Shape | int:
         """Return the strides in elements, or that of one axis."""
         layout = self.layout
@@ -152,9 +171,14 @@ class Tensor(TensorMethods, metaclass=TensorType):
         """Return the bytes of one element."""
         return self.layout.dtype.itemsize
 
-    def is_contiguous(self) -> bool:
-        """Return whether the elements lie in C order without gaps."""
-        return self.layout.contiguous
+    def is_contiguous(self, memory_format: MemoryFormat = contiguous_format) -> bool:
+        """Return whether the elements lie in C order without gaps, or as memory_format says."""
+        if memory_format is contiguous_format:
+            return self.layout.contiguous
+        axes = memory_format.axes
+        if axes is None:
+            raise RuntimeError("preserve memory format is unsupported by is_contiguous()")
+        return len(self.layout.shape) == len(axes) and self.layout.lies_in(axes)
 
     def is_floating_point(self) -> bool:
         """Return whether the dtype is float16, float32 or float64."""
@@ -187,14 +211,6 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return int(value or 0)
 
     @property
-    def storage(self) -> NoReturn:
-        """Raise AttributeError, with what there is in the place of PyTorch's storages."""
-        raise AttributeError(
-            "'Tensor' object has no attribute 'storage': detach() and view() share its elements, "
-            "data_ptr() says where they lie, nbytes how many bytes they take"
-        )
-
-    @property
     def _version(self) -> int:
         return 0 if self._storage is None else self._storage.version
 
@@ -213,6 +229,19 @@ class Tensor(TensorMethods, metaclass=TensorType):
         edge = self.edge
         is_leaf = edge is None or edge.is_accumulate
         default_dtype_name, tangent = self._told_when_printed()
+        if self.layout.is_sparse:
+            coo = self.array
+            to_numpy = backend_of(self.layout.device.type).to_numpy
+            return format_sparse(
+                to_numpy(coo.indices),
+                to_numpy(coo.values),
+                self.layout.shape,
+                self.layout.dtype.name,
+                str(self.layout.device),
+                edge is not None and is_leaf,
+                None if is_leaf else edge.name(),
+                default_dtype_name=default_dtype_name,
+            )
         return format_tensor(
             self.to_numpy(),
             self.layout.dtype.name,
@@ -238,11 +267,14 @@ class Tensor(TensorMethods, metaclass=TensorType):
         devices.
 
         Thread  waits until the device has computed them
+        Raises  TypeError for a sparse tensor
         """
+        if self.layout.is_sparse:
+            self.array.__array__()
         array: np.ndarray[Any, Any] = backend_of(self.layout.device.type).to_numpy(self.array)
         return array
 
-    def item(self) -> Any:
+    def item(self) -> int | float | bool:
         """Return the only element as a Python number.
 
         Raises  RuntimeError if there is not exactly one
@@ -251,7 +283,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
             raise RuntimeError(
                 f"a Tensor with {self.layout.numel} elements cannot be converted to Scalar"
             )
-        return self.to_numpy().item()
+        return self.to_numpy().item()  # type: ignore[no-any-return]
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python numbers."""
@@ -274,6 +306,12 @@ class Tensor(TensorMethods, metaclass=TensorType):
             raise ValueError(
                 "only one element tensors can be converted to Python scalars: this one has shape "
                 f"{self.layout.shape}"
+            )
+        if self.edge is not None:
+            warn_caller(
+                "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
+                "behavior.\nConsider using tensor.detach() first.",
+                once=True,
             )
         return self.item()
 
@@ -342,6 +380,8 @@ def layout_of(array: Any, device: Device = CPU) -> Layout:
     """Return the layout of a backend's raw array."""
     if array.__class__ is np.ndarray and array.flags.c_contiguous:
         return Layout.of(dtypes.from_numpy(array.dtype), device, array.shape)
+    if array.__class__ is Coo:
+        return array.layout
     itemsize = array.dtype.itemsize
     strides = tuple([step // itemsize for step in array.strides])
     return Layout.of(dtypes.from_numpy(array.dtype), device, tuple(array.shape), strides)
@@ -365,4 +405,8 @@ def from_users_array(array: np.ndarray[Any, Any]) -> Tensor:
             f"array to reallocate the memory: it has strides {array.strides} and elements of "
             f"{itemsize} bytes"
         )
-    return from_array(array)
+    made = from_array(array)
+    if array.base is not None:
+        # What the array is a part of is not the tensor's to show, or to save along with it.
+        made._storage = BoundedStorage(array)
+    return made

@@ -1,13 +1,15 @@
-"""PyTorch's name for the room of datasets: `from fastdist.utils.data import DataLoader`.
+"""PyTorch's names for what serves training loops: datasets, checkpoints, files, TensorBoard.
 
-Nothing else stands here; what is of use to a subject stands with its subject.
+What is of use to a subject stands with its subject. `utils.tensorboard` is imported by its own name
+alone, since it brings a package of its own.
 """
 
 from __future__ import annotations
 
-from ..core.missing import explain_missing
-from . import data
+from ..core.missing import explain_missing, instead
+from . import checkpoint, data, dlpack, npz, safetensors
 
-__all__ = ["data"]
+__all__ = ["checkpoint", "data", "dlpack", "npz", "safetensors"]
 
+instead({f"{__name__}.tensorboard": "say `import fastdist.utils.tensorboard` first"})
 explain_missing(__name__, data.__name__)

@@ -17,6 +17,10 @@ from .silence import silent
 Array = np.ndarray[Any, Any]
 # One array, or None for "all of this axis", for each axis of what is indexed.
 Places = tuple[Array | None, ...]
+# From so many elements on rows are added by a compiled loop: 256 rows of 64 float32 take 33 us on
+# one core, by np.add.at 280.
+_MANY = 4096
+_FLOATING = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class OutOfBounds(ShapeError, IndexError):
@@ -94,6 +98,19 @@ def select(x: Array, index: Array, out: Array, axis: int) -> None:
     np.take(x, index, axis, out=out, mode="clip")
 
 
+def _add_rows(out: Array, index: Array, src: Array) -> None:
+    """Add the rows of src at index of out, one after the other as np.add.at does."""
+    # Numba is loaded where there is much to do.
+    from .row_loops import loop
+
+    sums, rows = np.ascontiguousarray(out), np.ascontiguousarray(src)
+    width = sums.size // len(sums)
+    places = np.ascontiguousarray(index, np.int64)
+    loop("add_rows", out.dtype.name)(sums.reshape(-1, width), places, rows.reshape(-1, width))
+    if sums is not out:
+        np.copyto(out, sums)
+
+
 @silent
 def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: Array) -> None:
     """Write x into out, and add the slices of src, times alpha, at index along axis.
@@ -105,6 +122,9 @@ def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: Array)
     _require_inside(index, x.shape[axis], axis, 0)
     if alpha != 1:
         src = np.multiply(src, alpha)
+    if axis == 0 and src.size >= _MANY and src.ndim > 1 and src.dtype in _FLOATING:
+        _add_rows(out, index, src)
+        return
     at: tuple[Any, ...] = (*[slice(None)] * axis, index)
     np.add.at(out, at, src)
 

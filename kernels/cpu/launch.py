@@ -8,7 +8,9 @@ thread.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -131,6 +133,25 @@ def _start_pool() -> None:
     # NUMBA_THREADING_LAYER stands above either.
     _config.THREADING_LAYER_PRIORITY = ["omp", "tbb", "workqueue"]
     _pool._launch_threads()
+
+
+# omp_pause_hard of omp.h
+_PAUSE_HARD: Final = 2
+
+
+def end_idle_threads() -> None:
+    """End the threads that wait for this thread's launches; its next one starts others.
+
+    Note    a fork copies none of them, and what they leave behind makes OpenMP die in the child
+    """
+    if _Runners.on_threads is None or _pool.threading_layer() != "omp":
+        return
+    # Found through what is linked to it: a process may hold the OpenMP of other packages as well.
+    pause = getattr(
+        ctypes.CDLL(sys.modules["numba.np.ufunc.omppool"].__file__), "omp_pause_resource_all", None
+    )
+    if pause is not None:  # of OpenMP 5
+        pause(_PAUSE_HARD)
 
 
 def _after_fork_in_child() -> None:

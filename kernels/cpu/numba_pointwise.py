@@ -23,6 +23,8 @@ _SAME: Final = "{0}"
 _UNARY: Final = (
     "exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "tan",
 )  # fmt: skip
+_SPECIAL: Final = ("lgamma", "digamma", "erfinv", "erfcx", "ndtri", "i0e", "i1e")
+_SPECIAL_OF_TWO: Final = ("polygamma", "zeta", "igamma", "igammac", "gamma_slope")
 _VECTOR: Final = (*_UNARY, "remainder", "floor_divide")
 _NEAR: Final = ("sin", "cos", "tan")
 # What a primitive is in the generated code; {T} is the dtype of the values.
@@ -85,8 +87,8 @@ _FLOATING: Final = {
     **{f: f"math.{f}({{0}}, {{1}})" for f in ("atan2", "hypot")},
     "nextafter": "np.nextafter({0}, {1})",
     "erfc": "math.erfc({0})",
-    **{f: f"special.{f}(float64({{0}}))" for f in ("lgamma", "digamma", "erfinv")},
-    "polygamma": "special.polygamma(float64({0}), float64({1}))",
+    **{f: f"special.{f}(float64({{0}}))" for f in _SPECIAL},
+    **{f: f"special.{f}(float64({{0}}), float64({{1}}))" for f in _SPECIAL_OF_TWO},
 }
 
 

@@ -353,6 +353,14 @@ SCALAR_FUNCTIONS: Final[dict[str, Callable[..., float]]] = {
     "lgamma": special.lgamma,
     "digamma": special.digamma,
     "polygamma": special.polygamma,
+    "zeta": special.zeta,
+    "erfcx": special.erfcx,
+    "ndtri": special.ndtri,
+    "i0e": special.i0e,
+    "i1e": special.i1e,
+    "igamma": special.igamma,
+    "igammac": special.igammac,
+    "gamma_slope": special.gamma_slope,
 }
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **{name: getattr(np, name) for name in _SAME_NAME.split()},

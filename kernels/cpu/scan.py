@@ -1,4 +1,4 @@
-"""Running sums and products and linear recurrences, on the CPU."""
+"""Running sums, products, log-sums and extremes and linear recurrences, on the CPU."""
 
 from __future__ import annotations
 
@@ -81,6 +81,48 @@ def cumprod(x: Array, out: Array, axis: int) -> None:
     _accumulate(np.multiply, x, out, axis)
 
 
+def logcumsumexp(x: Array, out: Array, axis: int) -> None:
+    """Write log(sum(exp(x[..., :k + 1, ...]))) along axis into out; computed as in cumsum."""
+    _accumulate(np.logaddexp, x, out, axis)
+
+
+def cummax(x: Array, out: Array, indices: Array, axis: int) -> None:
+    """Write the largest of x[..., :k + 1, ...] along axis into out, and where it stands into
+    indices: the last of equals; NaN from the first one on.
+    """
+    _extremes(x, out, indices, axis, largest=True)
+
+
+def cummin(x: Array, out: Array, indices: Array, axis: int) -> None:
+    """Write the smallest of x[..., :k + 1, ...] along axis into out, and where it stands into
+    indices: the last of equals; NaN from the first one on.
+    """
+    _extremes(x, out, indices, axis, largest=False)
+
+
+# From so many elements on the compiled loops are worth Numba's import.
+_MANY: Final = 1 << 14
+
+
+@silent
+def _extremes(x: Array, out: Array, indices: Array, axis: int, *, largest: bool) -> None:
+    if x.ndim == 0:
+        np.copyto(out, x)
+        indices.fill(0)
+    elif x.size >= _MANY:
+        from . import scan_loops
+
+        scan_loops.extremes(x, out, indices, axis, largest=largest)
+    else:
+        # One that is not the first of its row is taken where what came out is it, or where it is
+        # NaN; the place of the last one taken is the largest so far.
+        (np.maximum if largest else np.minimum).accumulate(x, axis, out=out)
+        column = [1] * x.ndim
+        column[axis] = -1
+        places = np.arange(x.shape[axis]).reshape(column)
+        np.maximum.accumulate(np.where((x == out) | (x != x), places, 0), axis, out=indices)
+
+
 # Up to so many rows Python's own numbers are the faster side: a step of one row takes a twentieth
 # of what NumPy takes for a step of all rows. The sides meet here (20,000 steps, one core of an AMD
 # EPYC, Zen 4). Both compute in float64.
@@ -120,6 +162,11 @@ def recurrence(factor: Array, x: Array, out: Array, axis: int, backwards: bool) 
         return
     if x.ndim == 0:
         np.copyto(out, x)
+        return
+    if x.size >= _MANY:
+        from . import scan_loops
+
+        scan_loops.recurrence(factor, x, out, axis, backwards)
         return
     factor, x, out = [np.moveaxis(array, axis, 0) for array in (factor, x, out)]
     if backwards:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from . import long_rows
 from .short import TERMS, Facts, Run, gradients, number, ones, row_starts, short
 from .silence import silent
 from .sums import add_up
@@ -80,7 +81,7 @@ def _as_rows(run: Run, shape: Any, rows: tuple[int, int]) -> Run:
 def _softmax(facts: Facts) -> Run | None:
     found = _rows(facts)
     if found is None:
-        return None
+        return long_rows.softmax(facts)
     total, shift = _spread_sums(*found, facts.dtype), _shifted(*found, facts.dtype)
     exp, divide = np.exp, np.divide
 
@@ -99,7 +100,7 @@ def _softmax(facts: Facts) -> Run | None:
 def _softmax_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     found = _rows(facts)
     if found is None:
-        return None
+        return long_rows.softmax_gradient(facts)
     total = _spread_sums(*found, facts.dtype)
     multiply, subtract = np.multiply, np.subtract
 
@@ -148,7 +149,7 @@ def _log_softmax_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
 def _layer_norm(facts: Facts) -> Run | None:
     shape = facts.shapes[0]
     if not facts.small or shape is None or shape[1] > TERMS or not facts.one_dtype:
-        return None
+        return long_rows.layer_norm(facts)
     n, eps = number(shape[1], facts.dtype), number(facts.numbers[0], facts.dtype)
     total = _spread_sums(shape[0], shape[1], facts.dtype)
     divide, subtract, square, add, sqrt, multiply = (
@@ -169,6 +170,11 @@ def _layer_norm(facts: Facts) -> Run | None:
         return out, mean[:, :1], deviation[:, :1]
 
     return layer_norm
+
+
+@gradients("normalization.layer_norm")
+def _layer_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+    return None if facts.small else long_rows.layer_norm_gradient(facts)
 
 
 @short("cross_entropy.rows")

@@ -129,9 +129,10 @@ def _hurwitz_zeta(s: float, q: float) -> float:
     # Python's pow raises where C's is inf.
     if q == 0.0 or -s * math.log(q) > 709.0:
         return math.inf
-    total = 0.0
-    while q < 20.0 + s:
-        total += math.pow(q, -s)
+    total, term = 0.0, 1.0
+    while q < 20.0 + s and term > 1e-18 * total:
+        term = math.pow(q, -s)
+        total += term
         q += 1.0
     factor = math.pow(q, -s)
     total += factor * (q / (s - 1.0) + 0.5)
@@ -172,5 +173,222 @@ def erfinv(x: float) -> float:
     return y
 
 
+def zeta(s: float, q: float) -> float:
+    """Return Hurwitz's zeta, the sum over k >= 0 of 1 / (q + k)^s; inf at s = 1 and at q = 0, -1
+    ..., NaN for s below 1 and, below q = 0, for fractions s.
+    """
+    if s == 1.0:
+        return math.inf
+    if not s > 1.0 or q != q or q == -math.inf:
+        return math.nan
+    if s == math.inf:
+        return 0.0 if q > 1.0 else 1.0 if q == 1.0 else math.inf if q >= 0.0 else math.nan
+    if q > 0.0:
+        return _hurwitz_zeta(s, q)
+    fraction = q - math.floor(q)
+    if fraction == 0.0:
+        return math.inf
+    if s != math.floor(s):
+        return math.nan
+    # As in polygamma: the sum over all integers, less what stands on the other side of q.
+    sign = 1.0 if s % 2.0 == 0.0 else -1.0
+    missing = _hurwitz_zeta(s, math.ceil(q) - q) - _hurwitz_zeta(s, 1.0 - q)
+    return _hurwitz_zeta(s, fraction) + sign * missing
+
+
+def erfcx(x: float) -> float:
+    """Return exp(x * x) * erfc(x), which does not underflow."""
+    if x < -26.62873571375149:
+        return math.inf
+    if x < 0.0:
+        return 2.0 * math.exp(x * x) - erfcx_positive(-x)
+    return erfcx_positive(x)
+
+
+def erfcx_positive(x: float) -> float:
+    """Return erfcx for x >= 0: by its product, and from 10 on by its asymptotic series."""
+    if x < 10.0:
+        # x * x in two parts: the rounding of the square would be multiplied by it.
+        high = math.floor(x * 1024.0) / 1024.0
+        return math.exp(high * high) * math.exp((x - high) * (x + high)) * math.erfc(x)
+    y = 0.5 / x / x
+    term, total = 1.0, 1.0
+    for k in range(1, 13):
+        term *= -(2.0 * k - 1.0) * y
+        total += term
+    return 0.5641895835477563 / x * total
+
+
+def ndtri(p: float) -> float:
+    """Return the number below which a normal number lies with the chance p.
+
+    Source  erfinv in the middle; Newton's steps on the logarithm of the chance in the tails
+    """
+    if not 0.0 < p < 1.0:
+        return math.inf if p == 1.0 else -math.inf if p == 0.0 else math.nan
+    if 0.02 <= p <= 0.98:
+        return 1.4142135623730951 * erfinv(2.0 * p - 1.0)
+    chance = p if p < 0.5 else 1.0 - p
+    target = math.log(chance)
+    t = math.sqrt(-target)
+    for _ in range(8):
+        scaled = erfcx_positive(t)
+        error = math.log(0.5 * scaled) - t * t - target
+        t += error * scaled * 0.886226925452758
+    return math.copysign(1.4142135623730951 * t, p - 0.5)
+
+
+def i0e(x: float) -> float:
+    """Return exp(-|x|) times the modified Bessel function of the first kind of order 0.
+
+    Source  its power series, and from 20 on the asymptotic one (Abramowitz and Stegun 9.6.10 and
+            9.7.1)
+    """
+    return bessel_ie(0.0, abs(x))
+
+
+def i1e(x: float) -> float:
+    """Return exp(-|x|) times the modified Bessel function of the first kind of order 1."""
+    return math.copysign(bessel_ie(1.0, abs(x)), x)
+
+
+def bessel_ie(order: float, x: float) -> float:
+    """Return exp(-x) I(x) of order 0 or 1, x >= 0."""
+    if x != x or x == math.inf:
+        return x if x != x else 0.0
+    term, total, k = 1.0, 1.0, 1.0
+    if x <= 20.0:
+        y = 0.25 * x * x
+        while term > 1e-17 * total:
+            term *= y / (k * (k + order))
+            total += term
+            k += 1.0
+        return math.exp(-x) * total * (0.5 * x if order > 0.0 else 1.0)
+    while abs(term) > 1e-17 and k < 40.0:
+        odd = 2.0 * k - 1.0
+        term *= (odd * odd - 4.0 * order * order) / (8.0 * x * k)
+        total += term
+        k += 1.0
+    return total * 0.3989422804014327 / math.sqrt(x)
+
+
+def igamma(a: float, x: float) -> float:
+    """Return the regularised lower incomplete gamma function P(a, x); NaN for a or x below 0."""
+    if not (a >= 0.0 and x >= 0.0) or (a == 0.0 and x == 0.0):
+        return math.nan
+    if a == 0.0 or (x == math.inf and a < math.inf):
+        return 1.0
+    if a == math.inf:
+        return math.nan if x == math.inf else 0.0
+    if x == 0.0:
+        return 0.0
+    if a > 1e7:
+        return _large_gamma(a, x, -1.0)
+    if x < a + 1.0:
+        return gamma_density(a, x) * _lower_series(a, x)
+    return 1.0 - gamma_density(a, x) * a / x * _upper_fraction(a, x)
+
+
+def igammac(a: float, x: float) -> float:
+    """Return the regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x)."""
+    if not (a >= 0.0 and x >= 0.0) or (a == 0.0 and x == 0.0):
+        return math.nan
+    if a == 0.0 or (x == math.inf and a < math.inf):
+        return 0.0
+    if a == math.inf:
+        return math.nan if x == math.inf else 1.0
+    if x == 0.0:
+        return 1.0
+    if a > 1e7:
+        return _large_gamma(a, x, 1.0)
+    if x < a + 1.0:
+        return 1.0 - gamma_density(a, x) * _lower_series(a, x)
+    return gamma_density(a, x) * a / x * _upper_fraction(a, x)
+
+
+def gamma_density(a: float, x: float) -> float:
+    """Return x^a exp(-x) / gamma(a + 1)."""
+    if a < 20.0:
+        return math.exp(a * math.log(x) - x - lgamma(a + 1.0))
+    # By the distance from a, where log gamma would have lost the digits.
+    d = (x - a) / a
+    if d == -1.0:
+        return 0.0
+    y = 1.0 / (a * a)
+    tail = (1.0 / 12.0 - y * (1.0 / 360.0 - y / 1260.0)) / a
+    return math.exp(a * (math.log1p(d) - d) - tail) / math.sqrt(6.283185307179586 * a)
+
+
+def _large_gamma(a: float, x: float, side: float) -> float:
+    """Return Q(a, x) of side 1 or P(a, x) of side -1 by the first terms of Temme's expansion."""
+    d = (x - a) / a
+    if d == -1.0:
+        return 0.5 - 0.5 * side
+    eta = math.copysign(math.sqrt(2.0 * abs(d - math.log1p(d))), d)
+    slope = 1.0 / d - 1.0 / eta if abs(d) > 1e-3 else -1.0 / 3.0 + d / 12.0
+    rest = math.exp(-0.5 * a * eta * eta) / math.sqrt(6.283185307179586 * a) * slope
+    return 0.5 * math.erfc(side * eta * math.sqrt(0.5 * a)) + side * rest
+
+
+def _lower_series(a: float, x: float) -> float:
+    term, total, k = 1.0, 1.0, 1.0
+    while term > 1e-17 * total and k < 100000.0:
+        term *= x / (a + k)
+        total += term
+        k += 1.0
+    return total
+
+
+def _upper_fraction(a: float, x: float) -> float:
+    """Return gamma(a, x) / (x^(a - 1) exp(-x)), x >= a + 1, by Lentz's method."""
+    b = x - a + 1.0
+    c, d = 1e300, 1.0 / b
+    h, step, k = d, 0.0, 1.0
+    while abs(step - 1.0) > 1e-16 and k < 100000.0:
+        part = k * (a - k)
+        b += 2.0
+        d = 1.0 / (part * d + b)
+        c = b + part / c
+        step = d * c
+        h *= step
+        k += 1.0
+    return h * x
+
+
+def gamma_slope(a: float, x: float) -> float:
+    """Return how fast x grows with a while P(a, x) stays: the gradient of a gamma number x.
+
+    Source  -(dP / da) / (dP / dx), by the derivative of P's series; beyond a = 10,000 by the cube
+            roots of Wilson and Hilferty, and far above a by that of Q's continued fraction
+    """
+    if not (a > 0.0 and x >= 0.0) or x == math.inf:
+        return math.nan
+    if x == 0.0:
+        return 0.0
+    if a > 10000.0:
+        t = math.pow(x / a, 1.0 / 3.0)
+        n = t - 1.0 + 1.0 / (9.0 * a)
+        return t * t * t + t * t * (1.0 / (3.0 * a) - 1.5 * n)
+    if x > 1.5 * a + 10.0:
+        # Its change with a is small, and so is the error of this difference.
+        h = 1e-5 * (1.0 + a)
+        change = (_upper_fraction(a + h, x) - _upper_fraction(a - h, x)) / (2.0 * h)
+        return (math.log(x) - digamma(a)) * _upper_fraction(a, x) + change
+    logarithm, slope = math.log(x), digamma(a + 1.0)
+    factor, total, k = 1.0, logarithm - slope, 1.0
+    weight = 1.0
+    while factor > 1e-17 * weight and k < 100000.0:
+        factor *= x / (a + k)
+        slope += 1.0 / (a + k)
+        weight += factor
+        total += factor * (logarithm - slope)
+        k += 1.0
+    return -x / a * total
+
+
 # What vector_math has Numba compile, each after what it calls.
-COMPILED = (lgamma, _polynomial, digamma, _hurwitz_zeta, polygamma, erfinv)
+COMPILED = (
+    *(lgamma, _polynomial, digamma, _hurwitz_zeta, polygamma, erfinv, zeta),
+    *(erfcx_positive, erfcx, ndtri, bessel_ie, i0e, i1e),
+    *(gamma_density, _large_gamma, _lower_series, _upper_fraction, igamma, igammac, gamma_slope),
+)

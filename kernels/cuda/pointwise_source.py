@@ -15,7 +15,9 @@ from .launch import C_TYPES, THREADS, headers_for, text_of
 
 DType = np.dtype[Any]
 _BOOL: Final[DType] = np.dtype(np.bool_)
-_IN_SPECIAL: Final = frozenset({"digamma", "polygamma"})
+_IN_SPECIAL: Final = {"digamma", "polygamma", "zeta", "igamma", "igammac", "gamma_slope"} | {
+    *("erfcx", "ndtri", "i0e", "i1e")
+}
 _LOGICAL: Final = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not"})
 # Of bool operands these make bool, whatever T is.
 _STAY_BOOL: Final = frozenset(

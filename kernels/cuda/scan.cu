@@ -1,6 +1,6 @@
-// Running sums and products along one axis. scan.py puts before this text: memory.cuh, typedefs of
-// Stored, Real (computed), Carry (goes from step to step) and Index, how many axes are KEPT, and
-// PRODUCT.
+// Running sums, products and log-sums along one axis. scan.py puts before this text: memory.cuh,
+// typedefs of Stored, Real (computed), Carry (goes from step to step) and Index, how many axes are
+// KEPT, and what is JOINED: SUM, PRODUCT or LOG_SUM.
 //
 // A group of `lanes` neighbouring threads of one warp makes one row, `lanes` elements at a time.
 // Bound by memory: each element is read and written once. The order of joining is that of a fixed
@@ -13,7 +13,16 @@ struct Task {
     long long kept_shape[KEPT], kept_out[KEPT], kept_in[KEPT];
 };
 
-__device__ inline Real joined(Real a, Real b) { return PRODUCT ? a * b : a + b; }
+template <typename T> __device__ T joined(T a, T b) {
+    if constexpr (JOINED == LOG_SUM) {
+        // Equals first: infinities have no difference.
+        if (a == b) return a + ::log(T(2));
+        const T rest = a > b ? b - a : a - b;
+        return (a > b ? a : b) + ::log1p(::exp(rest));
+    } else {
+        return JOINED == PRODUCT ? a * b : a + b;
+    }
+}
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 scan(const Stored* in, Stored* out, Task task) {
@@ -24,7 +33,8 @@ scan(const Stored* in, Stored* out, Task task) {
         in += offset_of<Index, KEPT>(Index(row), task.kept_shape, task.kept_in);
         out += offset_of<Index, KEPT>(Index(row), task.kept_shape, task.kept_out);
     }
-    const Real nothing = Real(PRODUCT ? 1 : 0);
+    Real nothing = Real(JOINED == PRODUCT ? 1 : 0);
+    if constexpr (JOINED == LOG_SUM) nothing = Real(__longlong_as_double(0xfff0000000000000LL));
     Carry before = nothing;
     for (long long start = 0; start < task.length; start += lanes) {
         // Threads without an element go through the exchanges with the others.
@@ -37,7 +47,7 @@ scan(const Stored* in, Stored* out, Task task) {
             if (lane & by) upto = joined(other, upto);
             whole = lane & by ? joined(other, whole) : joined(whole, other);
         }
-        if (mine) out[i * task.step_out] = cast<Stored>(PRODUCT ? before * upto : before + upto);
-        before = PRODUCT ? before * whole : before + whole;
+        if (mine) out[i * task.step_out] = cast<Stored>(joined(before, Carry(upto)));
+        before = joined(before, Carry(whole));
     }
 }

@@ -1,4 +1,4 @@
-"""Running sums and products and linear recurrences along one axis, on CUDA arrays."""
+"""Running sums, products, log-sums, extremes and linear recurrences, on CUDA arrays."""
 
 from __future__ import annotations
 
@@ -15,30 +15,35 @@ def cumsum(x: Any, out: Any, axis: int) -> None:
     """Write the sums of x[..., :k + 1, ...] along axis into out; groups of floating numbers add in
     float32, or in float64 what is that long, and the groups' sums in float64.
     """
-    launch(plan_scan(x, out, axis, product=False))
+    launch(plan_scan(x, out, axis, joined="SUM"))
 
 
 def cumprod(x: Any, out: Any, axis: int) -> None:
     """Write the products of x[..., :k + 1, ...] along axis into out; floating numbers are computed
     as in cumsum.
     """
-    launch(plan_scan(x, out, axis, product=True))
+    launch(plan_scan(x, out, axis, joined="PRODUCT"))
 
 
-def plan_scan(x: Any, out: Any, axis: int, *, product: bool) -> list[Launch]:
-    """Return the launch of cumsum or cumprod; none if x is empty. A 0-d x is a row of one."""
+def logcumsumexp(x: Any, out: Any, axis: int) -> None:
+    """Write log(sum(exp(x[..., :k + 1, ...]))) along axis into out; computed as in cumsum."""
+    launch(plan_scan(x, out, axis, joined="LOG_SUM"))
+
+
+def plan_scan(x: Any, out: Any, axis: int, *, joined: str) -> list[Launch]:
+    """Return the launch of cumsum, cumprod or logcumsumexp; none if x is empty. A 0-d x is a
+    row of one.
+    """
     rows = rows_along((x,), out, axis)
     if rows is None:
         return []
     lanes = min(32, 1 << (rows.length - 1).bit_length())
-    source = source_of_scan(x.dtype, rows.kept, product=product, wide=rows.wide)
+    source = source_of_scan(x.dtype, rows.kept, joined=joined, wide=rows.wide)
     return [rows.launch(source, "scan", lanes)]
 
 
 @functools.lru_cache(maxsize=256)
-def source_of_scan(
-    dtype: np.dtype[Any], kept: int = 1, *, product: bool, wide: bool = False
-) -> str:
+def source_of_scan(dtype: np.dtype[Any], kept: int = 1, *, joined: str, wide: bool = False) -> str:
     """Return the text for x and out of one dtype and a number of merged axes that stay."""
     real = {"f": "double" if dtype.itemsize == 8 else "float"}.get(dtype.kind, "long long")
     return f"""{headers_for([dtype])}
@@ -47,8 +52,48 @@ typedef {real} Real;
 typedef {"double" if dtype.kind == "f" else real} Carry;
 typedef {"unsigned long long" if wide else "unsigned int"} Index;
 constexpr int KEPT = {kept};
-constexpr bool PRODUCT = {str(product).lower()};
+enum Joining {{ SUM, PRODUCT, LOG_SUM }};
+constexpr Joining JOINED = {joined};
 {text_of("scan.cu")}"""
+
+
+def cummax(x: Any, out: Any, indices: Any, axis: int) -> None:
+    """Write the largest of x[..., :k + 1, ...] along axis into out, and where it stands into
+    indices: the last of equals; NaN from the first one on.
+    """
+    launch(plan_extremes(x, out, indices, axis, largest=True))
+
+
+def cummin(x: Any, out: Any, indices: Any, axis: int) -> None:
+    """Write the smallest of x[..., :k + 1, ...] along axis into out, and where it stands into
+    indices: the last of equals; NaN from the first one on.
+    """
+    launch(plan_extremes(x, out, indices, axis, largest=False))
+
+
+def plan_extremes(x: Any, out: Any, indices: Any, axis: int, *, largest: bool) -> list[Launch]:
+    """Return the launch of cummax or cummin; none if x is empty. A 0-d x is a row of one."""
+    rows = rows_along((x, indices), out, axis)
+    if rows is None:
+        return []
+    lanes = min(32, 1 << (rows.length - 1).bit_length())
+    source = source_of_extremes(x.dtype, rows.kept, largest=largest, wide=rows.wide)
+    return [rows.launch(source, "extremes", lanes)]
+
+
+@functools.lru_cache(maxsize=256)
+def source_of_extremes(
+    dtype: np.dtype[Any], kept: int = 1, *, largest: bool, wide: bool = False
+) -> str:
+    """Return the text for x and out of one dtype and a number of merged axes that stay."""
+    real = {"f": "double" if dtype.itemsize == 8 else "float"}.get(dtype.kind, "long long")
+    return f"""{headers_for([dtype])}
+typedef {C_TYPES[dtype]} Stored;
+typedef {real} Real;
+typedef {"unsigned long long" if wide else "unsigned int"} Index;
+constexpr int KEPT = {kept};
+constexpr bool LARGEST = {str(largest).lower()};
+{text_of("extremes.cu")}"""
 
 
 def recurrence(factor: Any, x: Any, out: Any, axis: int, backwards: bool) -> None:

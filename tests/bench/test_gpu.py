@@ -13,7 +13,7 @@ import pytest
 
 from bench import gpu
 from bench.harness import Amount, compare, table
-from fastdist.backends.cuda import CudaBackend
+from fastdist.devices.cuda import CudaBackend
 from tests.fibre_shim.installed import cuda_on_fibres
 
 ROOT = Path(__file__).resolve().parents[2]

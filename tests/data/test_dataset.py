@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 import fastdist
 from fastdist.core.generator import Generator
 from fastdist.data import (
+    ChainDataset,
     ConcatDataset,
+    DataLoader,
     Dataset,
     IterableDataset,
+    StackDataset,
     Subset,
     TensorDataset,
     random_split,
@@ -88,3 +94,53 @@ def test_the_room_is_found_under_pytorch_s_name() -> None:
 
     assert DataLoader is fastdist.data.DataLoader and fastdist.utils.data is not fastdist.data
     assert len(TensorDataset(fastdist.ones(3))) == 3
+
+
+class Two(IterableDataset[int]):
+    """1 and 2."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter((1, 2))
+
+    def __len__(self) -> int:
+        return 2
+
+
+def test_iterable_datasets_come_one_behind_the_other() -> None:
+    chained = Two() + Two()
+    assert isinstance(chained, ChainDataset)
+    assert (list(chained), len(chained)) == ([1, 2, 1, 2], 4)
+    with pytest.raises(AssertionError, match=r"^ChainDataset only supports IterableDataset$"):
+        list(ChainDataset([rows(2)]))
+
+
+def test_stacked_datasets_give_tuples_or_dicts() -> None:
+    places = range(3)
+    assert StackDataset(places, [4, 5, 6])[1] == (1, 5)
+    named = StackDataset(x=places, y=Subset([7, 8, 9, 10], [3, 2, 1]))  # type: ignore[arg-type]
+    assert named.__getitems__([2, 0]) == [{"x": 2, "y": 8}, {"x": 0, "y": 10}]
+    (batch,) = DataLoader(named, batch_size=3)
+    assert (batch["x"].tolist(), batch["y"].tolist()) == ([0, 1, 2], [10, 9, 8])
+
+
+def test_datasets_that_do_not_stack_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^At least one dataset should be passed$"):
+        StackDataset()
+    with pytest.raises(ValueError, match="but both types are given"):
+        StackDataset([1], a=[1])
+    with pytest.raises(
+        ValueError, match=r"^Size mismatch between datasets: they are \[1, 2\] long"
+    ):
+        StackDataset([1], [1, 2])
+
+
+class Doubled(Subset[Any]):
+    """Twice what the dataset has."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return 2 * super().__getitem__(index)
+
+
+def test_a_part_that_changes_its_samples_changes_them_in_batches_too() -> None:
+    (batch,) = DataLoader(Doubled([1, 2, 3], [2, 0]), batch_size=2)  # type: ignore[arg-type]
+    assert batch.tolist() == [6, 2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fastdist
@@ -181,3 +182,17 @@ def test_the_batch_behind_one_that_could_not_be_collated_comes_next() -> None:
     with pytest.raises(KeyError):
         next(batches)
     assert list(batches) == [[4, 5]]
+
+
+def test_what_iterating_depends_on_is_not_set_later() -> None:
+    loader = DataLoader(TensorDataset(fastdist.arange(4)))
+    with pytest.raises(ValueError, match=r"^batch_size attribute should not be set after DataLoad"):
+        loader.batch_size = 2
+
+
+def test_without_batches_arrays_become_tensors_and_tuples_lists() -> None:
+    samples = [(np.ones(2), "a", 3), (np.float32(1), b"b", [np.int64(2)])]
+    first, second = DataLoader(samples, batch_size=None)  # type: ignore[arg-type]
+    assert isinstance(first, list) and first[0].tolist() == [1.0, 1.0] and first[1:] == ["a", 3]
+    assert second[0].dtype is fastdist.float32 and second[1] == b"b"
+    assert second[2][0].item() == 2

@@ -10,6 +10,7 @@ import pytest
 from fastdist.core.generator import Generator
 from fastdist.data import (
     BatchSampler,
+    DistributedSampler,
     RandomSampler,
     SequentialSampler,
     SubsetRandomSampler,
@@ -87,3 +88,56 @@ def test_batches_of_indices(drop_last: bool, expected: list[list[int]]) -> None:
 def test_what_makes_no_sense_is_refused(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_samples_with_replacement_are_drawn_as_they_are_asked_for() -> None:
+    endless = RandomSampler(range(9), True, 10**10, seeded(3))
+    first = [index for index, _ in zip(endless, range(100), strict=False)]
+    some = RandomSampler(range(9), True, 100, seeded(3))
+    assert first == list(some) and set(first) == {*range(9)}
+
+
+def shares(count: int, replicas: int, **options: Any) -> list[list[int]]:
+    return [
+        list(DistributedSampler(range(count), replicas, rank, **options))
+        for rank in range(replicas)
+    ]
+
+
+def test_shares_take_turns_and_are_filled_up_from_the_beginning() -> None:
+    assert shares(7, 3, shuffle=False) == [[0, 3, 6], [1, 4, 0], [2, 5, 1]]
+    assert shares(1, 3, shuffle=False) == [[0], [0], [0]]
+    assert shares(8, 3, shuffle=False, drop_last=True) == [[0, 3], [1, 4], [2, 5]]
+    sampler = DistributedSampler(range(8), 3, 0, drop_last=True)
+    assert (len(sampler), sampler.num_samples, sampler.total_size) == (2, 2, 6)
+
+
+def test_shares_of_a_shuffled_order_part_it_and_change_with_the_epoch() -> None:
+    first, second = shares(20, 2), shares(20, 2, seed=1)
+    assert sorted(first[0] + first[1]) == list(range(20)) != first[0] + first[1]
+    sampler = DistributedSampler(range(20), 2, 0)
+    sampler.set_epoch(1)
+    assert list(sampler) == second[0] != first[0]
+
+
+def test_a_share_is_told_by_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        RuntimeError, match="num_replicas is neither given nor told by the variable"
+    ):
+        DistributedSampler(range(4))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    assert list(DistributedSampler(range(4), shuffle=False)) == [1, 3]
+    with pytest.raises(
+        ValueError, match=r"^Invalid rank 2, rank should be in the interval \[0, 1\]"
+    ):
+        DistributedSampler(range(4), rank=2)
+
+
+def test_names_stand_where_pytorchs_programs_look() -> None:
+    from fastdist import data
+    from fastdist.utils.data import _utils, distributed
+
+    assert distributed.DistributedSampler is data.DistributedSampler
+    assert _utils.collate.default_convert is data.default_convert
+    assert _utils.worker.get_worker_info is data.get_worker_info

@@ -132,7 +132,7 @@ def test_workers_know_who_they_are_and_draw_reproducibly_and_differently() -> No
         return list(DataLoader(Random(), None, num_workers=2, generator=generator))
 
     first, second, other = drawn(1), drawn(1), drawn(2)
-    assert [row[:2] for row in first] == [(0, 2), (1, 2), (0, 2), (1, 2)]
+    assert [row[:2] for row in first] == [[0, 2], [1, 2], [0, 2], [1, 2]]
     assert first == second
     assert all(len({row[i] for row in first + other}) == 8 for i in (2, 3, 4))
 
@@ -285,25 +285,40 @@ def test_what_does_not_pickle_is_refused_and_named() -> None:
         list(DataLoader(dataset, num_workers=1))
 
 
-def test_a_script_without_a_guard_is_told_so_without_a_traceback_from_each_worker(
-    tmp_path: Path,
-) -> None:
-    script = tmp_path / "no_guard.py"
+def run_script(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """Run a script, in which a warning is an error; the tests' own process has other threads."""
+    script = folder / "no_guard.py"
     script.write_text(
-        """
-import fastdist
-from fastdist.data import DataLoader, TensorDataset
-for batch in DataLoader(TensorDataset(fastdist.arange(8)), batch_size=4, num_workers=2):
-    print(batch)
-"""
+        "import os, sys, threading\nimport fastdist\n"
+        f"from fastdist.data import DataLoader, TensorDataset, get_worker_info\n{text}"
     )
-    done = subprocess.run(
-        [sys.executable, script],
+    return subprocess.run(
+        [sys.executable, "-W", "error", script],
         env={**os.environ, "PYTHONPATH": str(Path(fastdist.__file__).parents[1])},
         capture_output=True,
         text=True,
         timeout=60.0,
         check=False,
+    )
+
+
+def printed(folder: Path, text: str) -> list[str]:
+    done = run_script(folder, text)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_script_without_a_guard_is_told_so_without_a_traceback_from_each_worker(
+    tmp_path: Path, method: str
+) -> None:
+    done = run_script(
+        tmp_path,
+        f"""
+data = TensorDataset(fastdist.arange(8))
+for batch in DataLoader(data, batch_size=4, num_workers=2, multiprocessing_context={method!r}):
+    print(batch)
+""",
     )
     assert done.returncode == 1
     said = [line for line in done.stderr.splitlines() if "reads no_guard.py again" in line]
@@ -311,3 +326,141 @@ for batch in DataLoader(TensorDataset(fastdist.arange(8)), batch_size=4, num_wor
     # The one of the script itself, whose last line says what to do as well.
     assert done.stderr.count("Traceback (most recent call last)") == 1
     assert "must begin its work under `if __name__ == '__main__':`" in done.stderr.splitlines()[-1]
+
+
+FORKED = """
+data = TensorDataset(fastdist.arange(4.0))
+large = fastdist.ones(1500, 1500)
+for epoch in range(3):
+    # Kernels and products whose pools have threads, which wait when they are done.
+    (large * 2 + 1).relu().sum(), large @ large
+    loader = DataLoader(data, 2, num_workers=2, collate_fn=lambda rows: [
+        fastdist.stack([row[0] for row in rows]), os.getppid(), fastdist.get_num_threads(),
+        fastdist.initial_seed() == get_worker_info().seed, ((large * 2).sum() + 1).item()])
+    for batch, parent, threads, seeded, total in loader:
+        print(batch.tolist(), parent == os.getpid(), threads, seeded, total)
+"""
+
+
+def test_workers_of_a_process_with_no_other_threads_are_forked(tmp_path: Path) -> None:
+    # Of a script without a guard, with a function that does not pickle.
+    rows = [f"{part} True 1 True {2.0 * 1500 * 1500 + 1}" for part in ([0.0, 1.0], [2.0, 3.0])]
+    assert printed(tmp_path, FORKED) == rows * 3
+
+
+def test_workers_of_a_process_with_other_threads_come_from_a_server(tmp_path: Path) -> None:
+    told = printed(
+        tmp_path,
+        """
+def parent(rows):
+    return os.getppid()
+
+if __name__ == "__main__":
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait, name="waiting")
+    thread.start()
+    data = TensorDataset(fastdist.arange(4))
+    for epoch in range(2):
+        print(set(DataLoader(data, 2, num_workers=2, collate_fn=parent)) == {os.getpid()})
+    try:
+        list(DataLoader(data, 2, num_workers=2, collate_fn=lambda rows: rows))
+    except TypeError as error:
+        print(error)
+    done.set()
+""",
+    )
+    assert told[:2] == ["False", "False"]
+    assert told[2].startswith("DataLoader cannot send collate_fn (function) to its worker")
+    assert told[2].endswith(
+        "Forked workers need no pickles, but this process has other threads (waiting)"
+    )
+
+
+def test_a_forked_worker_ends_with_its_pool_beside_later_ones(tmp_path: Path) -> None:
+    told = printed(
+        tmp_path,
+        """
+from fastdist.data import worker_pool
+worker_pool._END_TIMEOUT_S = 30.0
+data = TensorDataset(fastdist.arange(4))
+first, second = [DataLoader(data, 2, num_workers=1, persistent_workers=True) for _ in range(2)]
+list(first), list(second)
+workers = [loader._pool._workers[0].process.pid for loader in (first, second)]
+first.close()
+print(os.path.exists(f"/proc/{workers[0]}"), os.path.exists(f"/proc/{workers[1]}"))
+second.close()
+""",
+    )
+    assert told == ["False True"]
+
+
+def test_a_forked_worker_has_no_handlers_of_the_program(tmp_path: Path) -> None:
+    told = printed(
+        tmp_path,
+        """
+import signal
+signal.signal(signal.SIGTERM, lambda *_: print("mine"))
+handlers = lambda rows: (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT))
+print(*DataLoader(TensorDataset(fastdist.arange(1)), 1, num_workers=1, collate_fn=handlers))
+""",
+    )
+    assert told == ["(<Handlers.SIG_DFL: 0>, <Handlers.SIG_IGN: 1>)"]
+
+
+def wait_in_the_first(samples: list[int]) -> int:
+    info = get_worker_info()
+    assert info is not None
+    if info.id == 0:
+        with open(os.environ["FASTDIST_TEST_GATE"]) as gate:
+            gate.read()
+    return samples[0]
+
+
+def test_without_in_order_batches_come_as_they_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    monkeypatch.setenv("FASTDIST_TEST_GATE", str(gate))
+    loader = DataLoader(
+        Squares(4),
+        num_workers=2,
+        in_order=False,
+        collate_fn=wait_in_the_first,
+        multiprocessing_context="spawn",
+    )
+    batches = iter(loader)
+    assert [next(batches), next(batches)] == [1, 9]
+    for expected in (0, 4):
+        gate.write_text("")
+        assert next(batches) == expected
+    with pytest.raises(StopIteration):
+        next(batches)
+
+
+class Overlong(IterableDataset[int]):
+    """Says 2, and has 3."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(3))
+
+    def __len__(self) -> int:
+        return 2
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_more_samples_than_were_told_are_warned_of(num_workers: int) -> None:
+    loader = DataLoader(Overlong(), num_workers=num_workers)
+    assert len(lists(loader)) == 3  # nobody asked
+    assert len(loader) == 2
+    with pytest.warns(UserWarning, match=r"^Length of IterableDataset .* was reported to be 2\("):
+        lists(loader)
+
+
+def test_a_context_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^multiprocessing_context can only be used with multi"):
+        DataLoader(Squares(2), multiprocessing_context="spawn")
+    with pytest.raises(ValueError, match=r"^multiprocessing_context option should specify a valid"):
+        DataLoader(Squares(2), num_workers=1, multiprocessing_context="thread")
+    with pytest.raises(TypeError, match=r"^multiprocessing_context option should be a valid conte"):
+        DataLoader(Squares(2), num_workers=1, multiprocessing_context=1)

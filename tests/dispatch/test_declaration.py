@@ -9,8 +9,8 @@ import pytest
 
 import fastdist as fd
 from fastdist import Tensor
-from fastdist.backends.find_kernel import find_kernel
 from fastdist.core.errors import DeclarationError
+from fastdist.devices.find_kernel import find_kernel
 from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp
 from fastdist.dispatch.structured import Plan, StructuredOp

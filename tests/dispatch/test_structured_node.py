@@ -93,3 +93,34 @@ def test_a_vjp_of_another_shape_names_op_and_input() -> None:
         r"but expected shape compatible with \[2\]: the vjp of negative by input$",
     ):
         op.public(x).sum().backward()
+
+
+def product(input: Tensor, other: Tensor | None, more: Tensor) -> Tensor:  # type: ignore[empty-body]
+    """Return input."""
+
+
+def test_one_function_gives_the_gradients_of_several_inputs_in_one_call() -> None:
+    op, calls = StructuredOp(product, "copying.cast", False), []
+    op.plan(lambda input, other, more: Plan(input.layout.shape, input.layout.dtype))
+
+    @op.vjp("input", "more")
+    def _(g: Any, wanted: Any) -> Any:
+        calls.append(wanted)
+        return g * 2, g * 3
+
+    @op.vjp("other")
+    def _(g: Any) -> Any:
+        return g * 5
+
+    x, y, z = (fd.ones(2, requires_grad=True) for _ in range(3))
+    node = op.node_class()
+    way = type("way", (), {"layouts": (x.layout, y.layout, z.layout), "plan": None})()
+    for edges, expected in (
+        ((x.edge, None, z.edge), (2, None, 3)),
+        ((None, None, z.edge), (None, None, 3)),
+        ((None, y.edge, None), (None, 5, None)),
+    ):
+        node.edges, node.way = edges, way
+        found = node.apply_recorded(fd.ones(2), keep=True)
+        assert tuple(None if one is None else one[0].item() for one in found) == expected
+    assert calls == [(True, False, True), (False, False, True)]

@@ -84,6 +84,17 @@ def pass_over(rrefs: list[Any], context_id: int) -> None:
         (optim.SGD, {"lr": 0.1}),
         (optim.SGD, {"lr": 0.1, "momentum": 0.9}),
         (optim.Adam, {"lr": 0.1}),
+        (optim.AdamW, {"lr": 0.1}),
+        (optim.Adadelta, {}),
+        (optim.Adafactor, {}),
+        (optim.Adagrad, {}),
+        (optim.Adamax, {}),
+        (optim.ASGD, {}),
+        (optim.Muon, {}),
+        (optim.NAdam, {}),
+        (optim.RAdam, {}),
+        (optim.RMSprop, {"momentum": 0.9}),
+        (optim.Rprop, {}),
     ],
 )
 @on_worker(0)
@@ -157,3 +168,33 @@ def test_arguments_of_the_wrong_kind_are_refused() -> None:
         DistributedOptimizer(optim.SGD, [], lr=0.1)
     with pytest.raises(TypeError, match=r"expected a list of RRefs, got one RRef"):
         DistributedOptimizer(optim.SGD, rpc.RRef(parameter(1)), lr=0.1)  # type: ignore[arg-type]
+
+
+# ---- tables whose gradients are sparse ----------------------------------------------------------
+
+
+def sparse_table() -> Tensor:
+    return fastdist.arange(20.0).reshape(10, 2).requires_grad_()
+
+
+def looked_up(rref: Any, rows: Tensor) -> Tensor:
+    return fastdist.nn.functional.embedding(rows, rref.local_value(), sparse=True)
+
+
+def is_sparse_there(context_id: int) -> list[bool]:
+    return [g.is_sparse for g in da.get_gradients(context_id).values()]
+
+
+@on_worker(0)
+def test_a_table_on_another_worker_is_stepped_by_its_touched_rows() -> None:
+    rref = rpc.remote("w1", sparse_table)
+    optimizer = DistributedOptimizer(optim.SGD, [rref], lr=0.5)
+    with da.context() as context_id:
+        rows = rpc.rpc_sync("w1", looked_up, (rref, fastdist.tensor([1, 4, 1])))
+        more = rpc.rpc_sync("w1", looked_up, (rref, fastdist.tensor([4])))
+        da.backward(context_id, [rows.sum() + more.sum()])
+        assert rpc.rpc_sync("w1", is_sparse_there, (context_id,)) == [True]
+        optimizer.step(context_id)
+    expected = np.arange(20.0).reshape(10, 2)
+    expected[[1, 4]] -= 1.0
+    np.testing.assert_allclose(rpc.rpc_sync("w1", value_of, (rref,)), expected)

@@ -12,8 +12,8 @@ import pytest
 import fastdist as fd
 from fastdist import Tensor
 from fastdist.autograd import Function, backward, grad
-from fastdist.backends import backend_of
-from fastdist.backends.sim import SimBackend
+from fastdist.devices import backend_of
+from fastdist.devices.sim import SimBackend
 from fastdist.engine.device_threads import DeviceThreads
 from fastdist.engine.engine import queue_callback
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fastdist.backends import backend
-from fastdist.backends.cuda import CudaBackend, library, load
+from fastdist.devices import backend
+from fastdist.devices.cuda import CudaBackend, library, load
 from fastdist.kernels.cuda import launch
 from tests.fibre_shim import cupy
 

@@ -69,3 +69,10 @@ def test_ctrl_c_on_the_way_out_of_a_mode_brings_the_one_before() -> None:
         assert place < begin or fd.is_grad_enabled(), f"place {place}"
         set_grad_mode(True)
     assert modes.grad_off == 0
+
+
+def test_inference_mode_takes_its_mode_by_name() -> None:
+    with fd.inference_mode(mode=False):
+        assert fd.is_grad_enabled()
+    with fd.inference_mode(mode=True):
+        assert not fd.is_grad_enabled()

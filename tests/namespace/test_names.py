@@ -204,3 +204,12 @@ def _functions() -> list[tuple[str, str]]:
 def test_a_public_function_is_pickled_by_its_name(module: str, name: str) -> None:
     function = getattr(importlib.import_module(module), name)
     assert pickle.loads(pickle.dumps(function)) is function
+
+
+def test_activations_in_place_are_functions_of_fastdist_too() -> None:
+    x = fd.tensor([-1.0, 2.0])
+    assert fd.threshold_(x, 0.0, 5.0) is x and x.tolist() == [5.0, 2.0]
+    for name in ("celu_", "selu_", "rrelu_"):
+        x = fd.tensor([-1.0, 2.0])
+        expected = getattr(fd.nn.functional, name[:-1])(x)
+        assert getattr(fd, name)(x) is x and x.equal(expected)

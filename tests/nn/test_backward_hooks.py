@@ -91,3 +91,23 @@ def test_tangents_and_second_derivatives_pass_the_seams() -> None:
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(x.detach().requires_grad_(), fastdist.ones(1) * 3)
         assert forward_ad.unpack_dual(module(dual, dual)[0]).tangent.tolist() == [6.0]
+
+
+def test_an_old_hook_is_told_the_gradients_of_the_last_operation() -> None:
+    class Doubled(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return [(x + 1) * 2]
+
+    model, told = Doubled(), []
+    handle = model.register_backward_hook(lambda *given: told.append(given[1:]))
+    x = fastdist.ones(1, requires_grad=True)
+    model(x)[0].backward()
+    ((inputs, outputs),) = told
+    assert [g.tolist() for g in inputs if g is not None] == [[2.0]]
+    assert [g.tolist() for g in outputs] == [[1.0]]
+    with pytest.raises(RuntimeError, match="Cannot use both regular backward hooks and full"):
+        model.register_full_backward_hook(print)
+    handle.remove()
+    model.register_full_backward_hook(lambda *_: None)
+    with pytest.raises(RuntimeError, match="Cannot use both regular backward hooks and full"):
+        model.register_backward_hook(print)

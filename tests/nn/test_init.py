@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fastdist
-from fastdist import Tensor
+from fastdist import Tensor, nn
 from fastdist.core.generator import Generator
 from fastdist.nn import init
 
@@ -104,3 +104,28 @@ def test_unknown_names_are_refused() -> None:
         init.calculate_gain("sine")
     with pytest.raises(ValueError, match="Mode fan_up not supported"):
         init.kaiming_normal_(fastdist.empty(2, 2), mode="fan_up")
+
+
+def test_dirac_gives_channels_on() -> None:
+    x = fastdist.randn(1, 2, 5)
+    layer = nn.Conv1d(2, 2, 3, padding=1, bias=False)
+    assert init.dirac_(layer.weight) is layer.weight and layer(x).equal(x)
+    grouped = init.dirac_(fastdist.empty(4, 2, 3, 3), groups=2)
+    assert grouped.sum().item() == 4.0 and grouped[3, 1, 1, 1].item() == 1.0
+    with pytest.raises(ValueError, match="Only tensors with 3, 4, or 5 dimensions"):
+        init.dirac_(fastdist.empty(2, 2))
+    with pytest.raises(ValueError, match="dim 0 must be divisible by groups"):
+        init.dirac_(fastdist.empty(3, 2, 1), groups=2)
+
+
+def test_sparse_has_so_many_zeros_in_each_column() -> None:
+    found = init.sparse_(fastdist.empty(10, 4), sparsity=0.25, std=2.0)
+    assert (found == 0).sum(0).tolist() == [3] * 4 and found.std().item() > 0.5
+    with pytest.raises(ValueError, match="Only tensors with 2 dimensions are supported"):
+        init.sparse_(fastdist.empty(2, 2, 2), 0.1)
+
+
+def test_tensors_without_elements_are_left_with_a_warning() -> None:
+    for fill in (init.kaiming_uniform_, init.kaiming_normal_):
+        with pytest.warns(UserWarning, match="Initializing zero-element tensors is a no-op"):
+            assert fill(fastdist.empty(0, 3)).shape == (0, 3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import io
 from typing import Any
 
 import pytest
@@ -110,3 +112,88 @@ def test_extra_state_is_saved_and_comes_back() -> None:
     assert list(first.state_dict()) == ["0._extra_state"]
     second.load_state_dict(first.state_dict())
     assert second[0].count == 3
+
+
+def test_a_state_dict_has_the_version_of_each_module() -> None:
+    model = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1))
+    found: Any = model.state_dict()
+    versions = {"": {"version": 1}, "0": {"version": 2}, "1": {"version": 1}}
+    assert dict(found._metadata) == versions
+    file = io.BytesIO()
+    fastdist.save(found, file)
+    file.seek(0)
+    assert dict(fastdist.load(file)._metadata) == versions
+
+
+def test_batch_norm_reads_what_was_saved_before_it_counted_batches() -> None:
+    layer = nn.Sequential(nn.BatchNorm1d(2))
+    layer[0].num_batches_tracked.fill_(3)
+    old: Any = layer.state_dict()
+    del old["0.num_batches_tracked"]
+    with pytest.raises(RuntimeError, match=r'Missing key.*"0.num_batches_tracked"'):
+        layer.load_state_dict(old)
+    del old._metadata["0"]
+    assert repr(layer.load_state_dict(old)) == "<All keys matched successfully>"
+    assert layer[0].num_batches_tracked.item() == 3
+
+
+def test_instance_norm_explains_running_numbers_of_old_versions() -> None:
+    given = dict(nn.InstanceNorm1d(2, track_running_stats=True).state_dict())
+    del given["num_batches_tracked"]
+    with pytest.raises(RuntimeError, match=r'stats buffer\(s\) "running_mean" and "running_var"'):
+        nn.InstanceNorm1d(2).load_state_dict(given)
+
+
+class Renamed(nn.Module):
+    """A module whose entry had another name at version 1, and which saves a number more."""
+
+    _version = 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(fastdist.zeros(2))
+        self.told: list[Any] = []
+
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[f"{prefix}scale"] = 2.0
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: Any, *rest: Any
+    ) -> None:
+        self.told.append(local_metadata.get("version"))
+        if local_metadata.get("version", 1) < 2:
+            state_dict[f"{prefix}weight"] = state_dict.pop(f"{prefix}w")
+        state_dict.pop(f"{prefix}scale", None)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+
+def test_a_class_reads_what_its_older_versions_saved() -> None:
+    model = nn.Sequential(Renamed())
+    own = model[0]
+    assert isinstance(own, Renamed)
+    model.load_state_dict({"0.w": fastdist.ones(2)})
+    assert own.weight.tolist() == [1.0, 1.0]
+    saved = model.state_dict()
+    assert saved["0.scale"] == 2.0
+    model.load_state_dict(saved)
+    assert own.told == [None, 2]
+
+
+def test_an_old_hook_may_give_another_state_dict() -> None:
+    model = nn.Linear(1, 1)
+    model._register_state_dict_hook(lambda module, entries, prefix, metadata: {"all": metadata})
+    assert model.state_dict() == {"all": {"version": 1}}
+
+
+def test_an_assigned_buffer_is_registered_and_saved_if_persistent() -> None:
+    module = nn.Module()
+    module.kept = nn.Buffer(fastdist.ones(2))
+    module.left = nn.Buffer(fastdist.ones(2), persistent=False)
+    assert [name for name, _ in module.named_buffers()] == ["kept", "left"]
+    assert list(module.state_dict()) == ["kept"]
+    same = copy.deepcopy(module)
+    assert isinstance(same.kept, nn.Buffer) and list(same.state_dict()) == ["kept"]
+    assert type(module.kept + 1) is fastdist.Tensor and not module.kept.requires_grad

@@ -69,3 +69,15 @@ def test_gradients_flow_through_the_vector() -> None:
 def test_a_vector_of_another_length_is_refused() -> None:
     with pytest.raises(ValueError, match="vec has 3 elements, the parameters have 2"):
         utils.vector_to_parameters(fastdist.zeros(3), nn.Linear(1, 1).parameters())
+
+
+def test_skip_init_draws_nothing() -> None:
+    fastdist.manual_seed(0)
+    layer = nn.utils.skip_init(nn.Linear, 3, 2, dtype=fastdist.float64)
+    drawn = fastdist.rand(3)
+    fastdist.manual_seed(0)
+    assert fastdist.rand(3).equal(drawn)
+    assert layer.weight.shape == (2, 3) and layer.bias.dtype is fastdist.float64
+    assert nn.init.ones_(layer.weight).sum().item() == 6.0
+    with pytest.raises(RuntimeError, match="Module must support a 'device' arg"):
+        nn.utils.skip_init(nn.ReLU)

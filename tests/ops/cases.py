@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,3 +82,10 @@ def bools(*rows: str) -> np.ndarray:
     """Return the mask of rows such as "101"."""
     mask = np.array([[letter == "1" for letter in row] for row in rows])
     return mask[0] if len(rows) == 1 else mask
+
+
+def case_modules() -> list[ModuleType]:
+    """Return the files of sample calls beside this one: all `*_cases.py` with CASES."""
+    paths = sorted(Path(__file__).parent.glob("*_cases.py"))
+    modules = [importlib.import_module(f"tests.ops.{path.stem}") for path in paths]
+    return [module for module in modules if hasattr(module, "CASES")]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import fastdist as fd
+from tests.ops import function_edges, image_edges
 from tests.ops.cases import Case, F, case, plain
 
 NO_INTS = np.zeros(0, np.int64)
@@ -42,6 +43,8 @@ def casts(given: np.ndarray) -> dict[str, list[Case]]:
 
 
 EMPTY: dict[str, list[Case]] = {
+    **function_edges.EMPTY,
+    **image_edges.EMPTY,
     **casts(NO_ROWS),
     "all": [plain(lambda x: x.all(), np.all, NO_BOOLS)],
     "any": [plain(lambda x: x.any(1), lambda x: x.any(1), NO_BOOLS)],
@@ -113,15 +116,17 @@ EMPTY: dict[str, list[Case]] = {
         case(lambda x: x.split_with_sizes([0, 4], 1)[0], lambda x: x[:, :0], (3, 4))
     ],
     "layer_norm": [case(lambda x: F.layer_norm(x, (3,)), lambda x: x, (0, 3))],
+    "rms_norm": [case(lambda x: F.rms_norm(x, (3,)), lambda x: x, (0, 3))],
 }
 # Of the samples of the table, by place in it, those whose call names the size that would go.
 NAMES_THE_SIZE = {
     ("logsumexp", 3), ("topk", 0), ("topk", 1), ("topk", 2), ("sum_to_size", 0), ("narrow", 0),
     ("broadcast_tensors", 0), ("split", 0), ("split", 1), ("nll_loss", 3), ("layer_norm", 0),
-    ("layer_norm", 1), ("split_with_sizes", 0),
-}  # fmt: skip
+    ("layer_norm", 1), ("split_with_sizes", 0), ("rms_norm", 0), ("rms_norm", 1),
+} | function_edges.NAMES_THE_SIZE  # fmt: skip
 
 SCALAR: dict[str, list[Case]] = {
+    **function_edges.SCALAR,
     **casts(ZERO),
     "all": [plain(lambda x: x.all(0), np.all, TRUE)],
     "any": [plain(lambda x: x.any(), np.any, TRUE)],
@@ -203,6 +208,8 @@ SCALAR: dict[str, list[Case]] = {
 Refused = Callable[[fd.Tensor], Any]
 # Ops that a tensor without axes cannot go into, in PyTorch either.
 REFUSED_SCALAR: dict[str, Refused] = {
+    **function_edges.REFUSED_SCALAR,
+    **image_edges.REFUSED_SCALAR,
     "bincount": lambda x: x.long().bincount(),
     "diagonal": lambda x: x.diagonal(),
     "diag": lambda x: x.diag(),
@@ -232,6 +239,11 @@ REFUSED_SCALAR: dict[str, Refused] = {
     "baddbmm": lambda x: fd.baddbmm(x, x, x),
     "linear": lambda x: F.linear(x, x),
     "layer_norm": lambda x: F.layer_norm(x, ()),
+    "rms_norm": lambda x: F.rms_norm(x, ()),
+    "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
+    "instance_norm": F.instance_norm,
+    "group_norm": lambda x: F.group_norm(x, 1),
+    "local_response_norm": lambda x: F.local_response_norm(x, 1),
     "diff": lambda x: x.diff(),
     "pad": lambda x: F.pad(x, (1, 1)),
 }
@@ -241,10 +253,10 @@ NAMES_AN_AXIS = {
     ("expand", 0), ("sum_to_size", 0), ("swapaxes", 0), ("broadcast_tensors", 0), ("cat", 2),
     ("cumsum", 1), ("cumprod", 1), ("split_views", 0), ("dot", 0), ("outer", 0), ("addr", 0),
     ("einsum", 3), ("einsum", 5), ("kl_div", 0), ("vdot", 0),
-}  # fmt: skip
+} | function_edges.NAMES_AN_AXIS  # fmt: skip
 
 # Samples of the table, by their ids in it, whose NumPy side is a constant, or a formula that has no
 # value at infinity where the op has one.
 NUMPY_KNOWS_NO_SUCH = {
     "softmax-2", "log_softmax-2", "binary_cross_entropy_with_logits-0",
-}  # fmt: skip
+} | image_edges.NUMPY_KNOWS_NO_SUCH  # fmt: skip

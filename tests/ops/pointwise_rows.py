@@ -69,6 +69,29 @@ def trigamma(n: int, x: Array) -> Array:
     return total + 1 / y + 1 / (2 * y**2) + 1 / (6 * y**3)
 
 
+def bessel_i1(x: Array) -> Array:
+    """The integral of exp(x cos t) cos t over half a circle, by the trapezoid rule."""
+    t = np.arange(200) * (2 * np.pi / 200)
+    return np.mean(np.exp(x[..., None] * np.cos(t)) * np.cos(t), -1)
+
+
+def hurwitz(s: float, q: float) -> float:
+    return sum((q + k) ** -s for k in range(100))
+
+
+def lower_gamma(a: float, x: float) -> float:
+    terms = [x**k / math.gamma(a + k + 1) for k in range(60)]
+    return x**a * math.exp(-x) * math.fsum(terms)
+
+
+@by_number
+def slope(a: float, x: float) -> float:
+    """How far x moves with a where lower_gamma stays, by differences."""
+    h = 1e-5
+    moved = lower_gamma(a + h, x) - lower_gamma(a - h, x)
+    return -moved / (2 * h) / (x ** (a - 1) * math.exp(-x) / math.gamma(a))
+
+
 def gelu_tanh(x: Array) -> Array:
     return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
@@ -302,7 +325,35 @@ TERNARY = [
     ),
     Row("lerp", (ANY, ANY, (0.6, 0.9)), lambda a, b, w: a + w * (b - a), tolerance=1e-4),
 ]
-ROWS = {row.name: row for row in (*UNARY, *BINARY, *LOSSES, *TERNARY)}
+SPECIAL = [
+    Row("i0", (ANY,), np.i0),
+    Row("i0e", (ANY,), lambda x: np.i0(x) * np.exp(-np.abs(x))),
+    Row("i1", (ANY,), bessel_i1),
+    Row("i1e", (ANY,), lambda x: bessel_i1(x) * np.exp(-np.abs(x))),
+    Row("erfcx", (ANY,), lambda x: np.exp(x * x) * by_number(math.erfc)(x), tolerance=1e-5),
+    Row("ndtr", (ANY,), normal_cdf, tolerance=1e-5),
+    Row("ndtri", (UNIT,), by_number(lambda p: _inverse(normal_cdf, p)), tolerance=1e-5),
+    Row("log_ndtr", (ANY,), lambda x: np.log(normal_cdf(x)), tolerance=1e-5),
+    Row("entr", (POSITIVE,), lambda x: -x * np.log(x), tolerance=1e-5),  # 0 at 1
+    Row("xlog1py", (ANY, POSITIVE), lambda x, y: x * np.log1p(y)),
+    # The terms of a hundred: what is left is below the tolerance.
+    Row(
+        "zeta", ((9.0, 11.0), (1.0, 3.0)), by_number(hurwitz), differentiable=False, tolerance=1e-5
+    ),
+    Row("igamma", (POSITIVE, POSITIVE), by_number(lower_gamma), differentiable=False),
+    Row(
+        "igammac",
+        (POSITIVE, POSITIVE),
+        by_number(lambda a, x: 1 - lower_gamma(a, x)),
+        differentiable=False,
+        tolerance=1e-5,
+    ),
+    # Their derivatives are taken along another path than their values: tested in test_special.py.
+    Row("gamma_slope", (POSITIVE, POSITIVE), slope, differentiable=False, tolerance=1e-5),
+    Row("valued", (POSITIVE, POSITIVE), lambda x, y: y + 0 * x, differentiable=False),
+    Row("gamma_of", (POSITIVE, POSITIVE), lambda a, x: x + 0 * a, differentiable=False),
+]
+ROWS = {row.name: row for row in (*UNARY, *BINARY, *LOSSES, *TERNARY, *SPECIAL)}
 
 # Integer ops: their values are in torch_results.json, dtype by dtype.
 INTEGER_ROWS = {

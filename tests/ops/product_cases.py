@@ -382,7 +382,7 @@ ELSEWHERE = words(
     """
     allclose bernoulli bernoulli_ broadcast_shapes can_cast cuda equal get_rng_state is_complex
     is_floating_point is_nonzero is_same_size is_signed is_tensor normal normal_ numel
-    promote_types rand rand_like randint randint_like randn randn_like random_ randperm result_type
-    set_rng_state type uniform_
+    promote_types rand rand_like randint randint_like randn randn_like random_ randperm range
+    result_type set_rng_state type uniform_
     """
 )

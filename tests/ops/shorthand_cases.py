@@ -30,7 +30,12 @@ CASES = {
         ),
     ],
     "meshgrid": [
-        case(lambda x, y: fd.meshgrid(x, y)[0] * y, lambda x, y: x[:, None] * y, (2,), (3,)),
+        case(
+            lambda x, y: fd.meshgrid(x, y, indexing="ij")[0] * y,
+            lambda x, y: x[:, None] * y,
+            (2,),
+            (3,),
+        ),
         case(
             lambda x, y: fd.meshgrid([x, y], indexing="xy")[1],
             lambda x, y: np.meshgrid(x, y)[1],

@@ -259,3 +259,38 @@ def test_a_tensor_of_another_library_keeps_its_dtype_and_is_copied(dtype: Any) -
     assert found.shape == (2, 3) and bool((found == 1).all())
     assert found.dtype is fd.from_numpy(array).dtype is fd.as_tensor(_Foreign(array)).dtype
     assert fd.tensor(_Foreign(np.array(1, dtype))).shape == ()
+
+
+# Worked out with PyTorch 2.13: counted from both ends, in the dtype asked for.
+@pytest.mark.parametrize(
+    ("start", "end", "steps", "dtype", "expected"),
+    [
+        (0, 10, 4, "float32", [0.0, 3.3333332538604736, 6.6666669845581055, 10.0]),
+        (-1, 1, 4, "float32", [-1.0, -0.3333333134651184, 0.3333333134651184, 1.0]),
+        (0, 100, 7, "float16", [0.0, 16.671875, 33.34375, 50.0, 66.625, 83.3125, 100.0]),
+        (-3, 3, 4, "uint8", [253, 169, 86, 3]),
+        (-3, 3, 4, "int8", [-3, -1, 1, 3]),
+        (0, 10, 1, "bool", [False]),
+    ],
+)
+def test_linspace_is_pytorch_s_to_the_last_bit(
+    start: int, end: int, steps: int, dtype: str, expected: list[float]
+) -> None:
+    assert fd.linspace(start, end, steps, dtype=getattr(fd, dtype)).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: fd.arange(5, dtype=fd.bool), "\"arange_cpu\" not implemented for 'Bool'"),
+        (
+            lambda: fd.linspace(0, 5, 3, dtype=fd.bool),
+            "\"linspace_cpu\" not implemented for 'Bool'",
+        ),
+        (lambda: fd.linspace(0, 300, 4, dtype=fd.int8), "value cannot be converted to type int8"),
+        (lambda: fd.logspace(0, 2, -1), "number of steps must be non-negative"),
+    ],
+)
+def test_a_range_that_its_dtype_does_not_hold_is_refused(call: Any, text: str) -> None:
+    with pytest.raises(RuntimeError, match=text):
+        call()

@@ -33,14 +33,14 @@ def test_unique_keeps_each_row_with_nan() -> None:
         (lambda: fd.tensor([True]).topk(1), "topk does not support bool dtypes on CPU"),
         (lambda: fd.bincount(fd.tensor([True])), "\"bincount_cpu\" not implemented for 'Bool'"),
         (
-            lambda: fd.meshgrid(fd.ones(2, 2), fd.ones(2)),
+            lambda: fd.meshgrid(fd.ones(2, 2), fd.ones(2), indexing="ij"),
             "torch.meshgrid: Expected 0D or 1D tensor in the tensor list",
         ),
         (
-            lambda: fd.meshgrid(fd.ones(2), fd.tensor([1])),
+            lambda: fd.meshgrid(fd.ones(2), fd.tensor([1]), indexing="ij"),
             "meshgrid expects all tensors to have the same dtype",
         ),
-        (fd.meshgrid, "meshgrid expects a non-empty TensorList"),
+        (lambda: fd.meshgrid(indexing="ij"), "meshgrid expects a non-empty TensorList"),
         (lambda: fd.meshgrid(fd.ones(2), indexing="yx"), "indexing must be one of"),
     ],
 )

@@ -19,6 +19,18 @@ def test_negative_padding_takes_away() -> None:
     assert pad(x, (1, -1), "reflect").tolist() == [[1, 0, 1, 2]]
 
 
+def test_circular_padding_goes_round_what_negative_padding_leaves() -> None:
+    x = fd.arange(5).reshape(1, 5)
+    assert pad(x, (2, -1), "circular").tolist() == [[2, 3, 0, 1, 2, 3]]
+    assert pad(x, (-2, 3), "circular").tolist() == [[2, 3, 4, 2, 3, 4]]
+    assert pad(x, (-1, -1), "circular").tolist() == [[1, 2, 3]]
+    assert pad(x, (5, 5), "circular").tolist() == [[0, 1, 2, 3, 4] * 3]
+
+
+def test_replicated_ends_may_outlast_the_input() -> None:
+    assert pad(fd.tensor([[[7.0]]]), (-3, 4), "replicate").tolist() == [[[7.0, 7.0]]]
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "text"),
     [
@@ -32,6 +44,16 @@ def test_negative_padding_takes_away() -> None:
         (lambda: pad(fd.ones(1, 3), (4, 3), "circular"), RuntimeError, "more than once"),
         (lambda: pad(fd.ones(1, 3), (1, 1), "circular", 2), ValueError, "take in value argument"),
         (lambda: pad(fd.ones(3), "a"), TypeError, "argument 'pad'"),
+        (lambda: pad(fd.ones(2, 3), (), "reflect"), NotImplementedError, "Padding size 0 is not"),
+        (lambda: pad(fd.ones(1, 5), (4, -3), "circular"), RuntimeError, "more than once"),
+        (lambda: pad(fd.ones(1, 2), (-2, -1), "circular"), RuntimeError, "an empty dimension"),
+        (lambda: pad(fd.ones(0, 3), (1, 0), "reflect"), RuntimeError, "Expected 2D or 3D"),
+        (lambda: pad(fd.ones(1, 3), (0, 3), "reflect"), RuntimeError, "Argument #4: Padding"),
+        (
+            lambda: pad(fd.ones(2, 3), (-1, -2), "replicate"),
+            RuntimeError,
+            r"input \(W: 3\) is too small. Calculated output W: 0",
+        ),
     ],
 )
 def test_padding_that_does_not_fit_is_refused(

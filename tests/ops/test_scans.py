@@ -144,3 +144,43 @@ def test_forward_over_reverse_is_what_differences_say_at_zeros(call: Call) -> No
     dual = jvp(lambda x: gradient(x.requires_grad_()), [x], [u])
     plus, minus = [gradient(leaf(x + step * u)).detach().numpy() for step in (1e-6, -1e-6)]
     np.testing.assert_allclose(dual, (plus - minus) / 2e-6, rtol=1e-6, atol=1e-8)
+
+
+def test_running_log_sums_have_second_derivatives_where_entries_lie_far_apart() -> None:
+    x = fd.tensor([0.0, 300.0, 600.0, -300.0], dtype=fd.float64, requires_grad=True)
+    (first,) = fd.autograd.grad(x.logcumsumexp(0).sum(), x, create_graph=True)
+    (second,) = fd.autograd.grad(first.square().sum(), x)
+    np.testing.assert_allclose(first.tolist(), [1.0, 1.0, 2.0, 0.0], rtol=1e-12)
+    np.testing.assert_allclose(second.tolist(), [0.0] * 4, atol=1e-12)
+
+
+def test_an_infinite_entry_of_a_running_log_sum_leaves_those_before_it_their_gradient() -> None:
+    x = fd.tensor([1.0, INF, 2.0], requires_grad=True)
+    x.logcumsumexp(0).sum().backward()
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad.tolist(), [1.0, NAN, 0.0])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int64", "uint8", "bool"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_running_extremes_of_many_elements_are_those_of_few(axis: int, dtype: str) -> None:
+    x = np.random.default_rng(0).integers(0, 50, (30, 40, 20)).astype(dtype)
+    if dtype == "float32":
+        x[3, :, 5] = np.nan
+    found = fd.tensor(x).cummin(axis)
+    for row in range(0, 40, 10):
+        # Few rows are made by NumPy, all of them by a compiled loop.
+        part = np.ascontiguousarray(x[:, row : row + 10] if axis != 1 else x[row % 30 :, :, :5])
+        few = fd.tensor(part).cummin(axis)
+        for one, other in zip(found, few, strict=True):
+            whole = one.numpy()
+            whole = whole[:, row : row + 10] if axis != 1 else whole[row % 30 :, :, :5]
+            np.testing.assert_array_equal(whole, other.numpy())
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_recurrences_of_many_elements_are_those_of_few(backwards: bool) -> None:
+    factor, x = np.random.default_rng(0).uniform(-1, 1, (2, 90, 200))
+    found = fd.ops.scans.recurrence.public(fd.tensor(factor), fd.tensor(x), 1, backwards)
+    few = fd.ops.scans.recurrence.public(fd.tensor(factor[:9]), fd.tensor(x[:9]), 1, backwards)
+    np.testing.assert_allclose(found.numpy()[:9], few.numpy(), rtol=1e-14)

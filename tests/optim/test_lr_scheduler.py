@@ -10,6 +10,9 @@ import fastdist
 from fastdist import optim
 from fastdist.optim import lr_scheduler
 
+# Rates alone are looked at here: no optimiser takes a step.
+pytestmark = pytest.mark.filterwarnings("ignore:Detected call of .lr_scheduler.step:UserWarning")
+
 
 def optimizer(lr: float = 1.0) -> optim.SGD:
     return optim.SGD([fastdist.zeros(1, requires_grad=True)], lr=lr)

@@ -98,7 +98,11 @@ def test_named_parameters_keep_their_names() -> None:
         (lambda p: optim.SGD([p], momentum=-1.0), ValueError, "Invalid momentum value: -1.0"),
         (lambda p: optim.SGD([p], nesterov=True), ValueError, "Nesterov momentum requires"),
         (lambda p: optim.Adam([p], betas=(1.0, 0.5)), ValueError, "Invalid beta parameter at"),
-        (lambda p: optim.Adam([p], differentiable=True), RuntimeError, "differentiable=True"),
+        (
+            lambda p: optim.Adam([p], differentiable=True, fused=True),
+            RuntimeError,
+            "`fused` does not support `differentiable`",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(make: Any, error: type[Exception], message: str) -> None:

@@ -13,6 +13,9 @@ import fastdist
 from fastdist import optim
 from fastdist.optim import lr_scheduler
 
+# Rates alone are looked at here: no optimiser takes a step.
+pytestmark = pytest.mark.filterwarnings("ignore:Detected call of .lr_scheduler.step:UserWarning")
+
 Make = Callable[[optim.Optimizer, int], lr_scheduler.LRScheduler]
 
 # How each is made with a last_epoch; the rates after it resumed from the epoch, at first and after

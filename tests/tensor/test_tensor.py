@@ -161,12 +161,6 @@ def test_a_view_that_dies_while_views_are_counted_may_touch_tensors() -> None:
     assert not counting.is_alive() and storage.version == 16
 
 
-def test_a_tensor_says_what_there_is_instead_of_storage() -> None:
-    with pytest.raises(AttributeError, match=r"no attribute 'storage': .* data_ptr\(\) says"):
-        fastdist.ones(1).storage()
-    assert not hasattr(fastdist.nn.Parameter(fastdist.ones(1)), "storage")
-
-
 def test_an_empty_tensor_has_no_address() -> None:
     x = fastdist.zeros(3, 4)
     assert x[:, 2:2].data_ptr() == x[1:1].data_ptr() == fastdist.zeros(0).data_ptr() == 0

@@ -8,10 +8,10 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from ...backends.backend import backend_of
 from ...core.device import Device
 from ...core.errors import ContextError, ContextReleasedError, MessageError
 from ...core.future import Future
+from ...devices.backend import backend_of
 from ...engine.graph_task import GraphTask
 from ...graph.accumulate_grad import AccumulateGrad
 from ...graph.add_gradients import add_gradients, copy_gradient

@@ -7,9 +7,9 @@ from weakref import ref
 
 import numpy as np
 
-from ...backends.backend import backend_of
 from ...core.device import CPU
 from ...core.errors import ContextReleasedError, GraphError, WorkerLostError
+from ...devices.backend import backend_of
 from ...engine.engine import current_graph_task
 from ...graph.modes import tls
 from ...graph.node import Node, next_sequence_number

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...backends.backend import backend_of
 from ...core.device import CPU
 from ...core.errors import MessageError
+from ...devices.backend import backend_of
 from ...engine.engine import current_graph_task
 from ...graph.node import Node, next_sequence_number
 from ...tensor.layout import Layout

@@ -29,6 +29,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from fastdist.core.future import Future
 from fastdist.core.missing import missing
 from fastdist.distributed.pipe.limits import Limits
@@ -116,11 +118,15 @@ def _get_debug_info() -> dict[str, str]:
     return _get_current_rpc_agent().get_debug_info()
 
 
-def __getattr__(name: str) -> object:
-    # Each registration makes a new BackendType, so it is looked up when it is asked for.
-    if name == "BackendType":
-        return backend_registry.BackendType
-    raise missing(__name__, name)
+if TYPE_CHECKING:
+    BackendType: Any
+else:
+
+    def __getattr__(name: str) -> object:
+        # Each registration makes a new BackendType, so it is looked up when it is asked for.
+        if name == "BackendType":
+            return backend_registry.BackendType
+        raise missing(__name__, name)
 
 
 def __dir__() -> list[str]:

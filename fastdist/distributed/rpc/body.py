@@ -24,6 +24,7 @@ from fastdist.core.errors import MessageError, RpcError
 from fastdist.core.unpicklable import Culprit, find_unpicklable
 from fastdist.distributed.pipe.message import EMPTY, NAMED, PICKLE, TENSORS, Buffer
 from fastdist.tensor.parameter import Parameter
+from fastdist.tensor.pickling import parts_of, rebuild_sparse
 from fastdist.tensor.tensor import Tensor
 
 from . import gate, numpy_values
@@ -71,6 +72,7 @@ for _kind, _pair in numpy_values.reducers().items():
     register_reducer(_kind, *_pair)
 for _of_errors in (rebuild_error, set_error_state):
     _rebuilders[_of_errors.__module__, _of_errors.__qualname__] = _of_errors
+_rebuilders[rebuild_sparse.__module__, rebuild_sparse.__qualname__] = rebuild_sparse
 
 
 def serialize(value: object, tensors: list[Tensor], name: str = "the value") -> tuple[bytes, int]:
@@ -80,10 +82,15 @@ def serialize(value: object, tensors: list[Tensor], name: str = "the value") -> 
     """
     if value is None:
         return b"", EMPTY
-    if value.__class__ in _TENSOR_CLASSES and not tensors:
+    if value.__class__ in _TENSOR_CLASSES and not tensors and not _is_sparse(value):
         tensors.append(value)
         return _LONE_TENSOR, TENSORS
     return _pickle(value, tensors, ((name, value),)), PICKLE
+
+
+def _is_sparse(value: Any) -> bool:
+    # It travels as coordinates and values: see pickling.py.
+    return bool(value.layout.is_sparse)
 
 
 def serialize_call(
@@ -199,7 +206,7 @@ def _encode_name(module: str, name: str) -> bytes | None:
 def _are_tensors(args: Sequence[Any]) -> bool:
     # One that comes twice must arrive as one, which is the pickle's business.
     for value in args:
-        if value.__class__ not in _TENSOR_CLASSES:
+        if value.__class__ not in _TENSOR_CLASSES or value.layout.is_sparse:
             return False
     return len(set(map(id, args))) == len(args) < _LONE
 
@@ -285,6 +292,8 @@ class _Packer:
             stream.truncate()
 
     def _put_tensor(self, tensor: Tensor) -> tuple[Any, ...]:
+        if tensor.layout.is_sparse:
+            return rebuild_sparse, parts_of(tensor)
         self._tensors.append(tensor)
         return _tensor_at, (len(self._tensors) - 1,)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fastdist.backends.backend import backend_of
 from fastdist.core.device import Device
 from fastdist.core.errors import DeviceError, RpcError
+from fastdist.devices.backend import backend_of
 from fastdist.distributed.store import Store
 
 from .membership import Membership, Record

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fastdist.backends.backend import backend_of
 from fastdist.core.device import CPU, Device
 from fastdist.core.dtypes import from_code
 from fastdist.core.errors import DeviceError, DTypeError, MessageError
+from fastdist.devices.backend import backend_of
 from fastdist.distributed.pipe.channels.arena_borrower import GONE
 from fastdist.distributed.pipe.limits import DEFAULT, Limits
 from fastdist.distributed.pipe.lone_tensor import encode_lone

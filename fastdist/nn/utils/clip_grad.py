@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ...core.caller_warning import warn_caller
 from ...core.errors import GraphError
 from ...graph.modes import no_grad
 from ...ops.creation import tensor
@@ -24,7 +25,7 @@ def get_total_norm(
     if not tensors:
         return tensor(0.0)
     order = float(norm_type)
-    norms = np.array([_norm(each.detach().to_numpy(), order) for each in tensors])
+    norms = np.array([_norm(_elements(each), order) for each in tensors])
     total = _norm(norms, order)
     if error_if_nonfinite and not math.isfinite(total):
         raise GraphError(
@@ -48,14 +49,28 @@ def clip_grad_norm_(
     Raises  RuntimeError if error_if_nonfinite and the norm is infinite or NaN
     Note    foreach changes nothing
     """
-    gradients = _gradients(parameters)
-    total = get_total_norm(gradients, norm_type, error_if_nonfinite)
-    factor = max_norm / (total.item() + 1e-6)
+    if not isinstance(parameters, Tensor):
+        parameters = list(parameters)  # gone through twice
+    total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(parameters, max_norm, total)
+    return total
+
+
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    total_norm: Tensor,
+    foreach: bool | None = None,
+) -> None:
+    """Scale all gradients by one factor that would bring total_norm to max_norm at most.
+
+    Note    foreach changes nothing
+    """
+    factor = max_norm / (total_norm.item() + 1e-6)
     if not factor >= 1.0:
         with no_grad():
-            for gradient in gradients:
+            for gradient in _gradients(parameters):
                 gradient.mul_(factor)
-    return total
 
 
 def clip_grad_value_(
@@ -76,7 +91,29 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
+def _elements(gradient: Tensor) -> np.ndarray:
+    """Return the elements as NumPy sees them; of a sparse gradient those that are not 0."""
+    found = gradient.detach()
+    return (found.coalesce()._values() if found.is_sparse else found).to_numpy()
+
+
 def _norm(values: np.ndarray, order: float) -> float:
     # In float64: a sum of many squares of float32 loses digits, and may overflow.
     flat = values.reshape(-1).astype(np.float64)
     return float(np.linalg.norm(flat, order)) if flat.size else 0.0
+
+
+def clip_grad_norm(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Do what clip_grad_norm_ does: its older name."""
+    warn_caller(
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "
+        "`torch.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)

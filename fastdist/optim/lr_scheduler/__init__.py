@@ -1,7 +1,8 @@
 """Learning rates that change from epoch to epoch.
 
-scheduler.py is the base class, by_epoch.py holds the formulas, sequential.py joins several, and
-plateau.py looks at a measure instead of the epoch.
+scheduler.py is the base class, by_epoch.py holds the formulas; cyclic.py and one_cycle.py are those
+that change the momentum, too (momentum.py); sequential.py joins several, and plateau.py looks at a
+measure instead of the epoch.
 """
 
 from __future__ import annotations
@@ -18,22 +19,28 @@ from .by_epoch import (
     PolynomialLR,
     StepLR,
 )
+from .cyclic import CyclicLR
+from .one_cycle import OneCycleLR
 from .plateau import ReduceLROnPlateau
-from .scheduler import LRScheduler
-from .sequential import SequentialLR
+from .scheduler import LRScheduler, _LRScheduler
+from .sequential import ChainedScheduler, SequentialLR
 
 __all__ = [
+    "ChainedScheduler",
     "ConstantLR",
     "CosineAnnealingLR",
     "CosineAnnealingWarmRestarts",
+    "CyclicLR",
     "ExponentialLR",
     "LRScheduler",
     "LambdaLR",
     "LinearLR",
     "MultiStepLR",
     "MultiplicativeLR",
+    "OneCycleLR",
     "PolynomialLR",
     "ReduceLROnPlateau",
     "SequentialLR",
     "StepLR",
+    "_LRScheduler",
 ]

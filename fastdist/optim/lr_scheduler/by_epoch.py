@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..optimizer import Optimizer
-from .scheduler import LRScheduler
+from .scheduler import LRScheduler, Rate
 
 
 def _functions(
@@ -43,7 +43,7 @@ class _ByFunctions(LRScheduler):
         self.lr_lambdas = _functions(optimizer, lr_lambda)
         super().__init__(optimizer, last_epoch)
 
-    def _times_factors(self, rates: list[float]) -> list[float]:
+    def _times_factors(self, rates: list[Rate]) -> list[Rate]:
         return [
             rate * function(self.last_epoch)
             for rate, function in zip(rates, self.lr_lambdas, strict=True)
@@ -69,16 +69,18 @@ class _ByFunctions(LRScheduler):
 class LambdaLR(_ByFunctions):
     """The first rate times lr_lambda(epoch)."""
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Rate]:
         """Return the rates of all groups at last_epoch."""
+        self._warn_unless_in_step()
         return self._times_factors(self.base_lrs)
 
 
 class MultiplicativeLR(_ByFunctions):
     """The rate times lr_lambda(epoch), each epoch anew."""
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Rate]:
         """Return the rates of all groups at last_epoch."""
+        self._warn_unless_in_step()
         rates = self._present()
         return rates if self._is_initial else self._times_factors(rates)
 
@@ -93,12 +95,13 @@ class StepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Rate]:
         """Return the rates of all groups at last_epoch."""
+        self._warn_unless_in_step()
         is_due = self.last_epoch and self.last_epoch % self.step_size == 0
         return [rate * self.gamma if is_due else rate for rate in self._present()]
 
-    def _get_closed_form_lr(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[Rate]:
         factor = self.gamma ** (self.last_epoch // self.step_size)
         return [base * factor for base in self.base_lrs]
 
@@ -117,12 +120,13 @@ class MultiStepLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Rate]:
         """Return the rates of all groups at last_epoch."""
+        self._warn_unless_in_step()
         factor = self.gamma ** self.milestones[self.last_epoch]
         return [rate * factor for rate in self._present()]
 
-    def _get_closed_form_lr(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[Rate]:
         passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
         return [base * self.gamma**passed for base in self.base_lrs]
 
@@ -143,8 +147,9 @@ class ConstantLR(LRScheduler):
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Rate]:
         """Return the rates of all groups at last_epoch."""
+        self._warn_unless_in_step()
         rates = self._present()
         if self.last_epoch == 0:
             return [rate * self.factor for rate in rates]
@@ -152,7 +157,7 @@ class ConstantLR(LRScheduler):
             return [rate * (1.0 / self.factor) for rate in rates]
         return rates
 
-    def _get_closed_form_lr(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[Rate]:
         factor = 1.0 if self.last_epoch >= self.total_iters else self.factor
         return [base * factor for base in self.base_lrs]
 
@@ -180,8 +185,9 @@ class LinearLR(LRScheduler):
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Rate]:
         """Return the rates of all groups at last_epoch."""
+        self._warn_unless_in_step()
         rates = self._present()
         if self.last_epoch == 0:
             return [rate * self.start_factor for rate in rates]
@@ -190,7 +196,7 @@ class LinearLR(LRScheduler):
         change = self._factor(self.last_epoch) / self._factor(self.last_epoch - 1)
         return [rate * change for rate in rates]
 
-    def _get_closed_form_lr(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[Rate]:
         factor = self._factor(min(self.last_epoch, self.total_iters))
         return [base * factor for base in self.base_lrs]
 
@@ -206,12 +212,13 @@ class ExponentialLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Rate]:
         """Return the rates of all groups at last_epoch."""
+        self._warn_unless_in_step()
         rates = self._present()
         return rates if self._is_initial else [rate * self.gamma for rate in rates]
 
-    def _get_closed_form_lr(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[Rate]:
         return [base * self.gamma**self.last_epoch for base in self.base_lrs]
 
 
@@ -225,8 +232,9 @@ class PolynomialLR(LRScheduler):
         self.power = power
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Rate]:
         """Return the rates of all groups at last_epoch."""
+        self._warn_unless_in_step()
         rates = self._present()
         if self._is_initial or self.last_epoch > self.total_iters:
             return rates
@@ -234,7 +242,7 @@ class PolynomialLR(LRScheduler):
         change = (left / (left + 1)) ** self.power
         return [rate * change for rate in rates]
 
-    def _get_closed_form_lr(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[Rate]:
         gone = min(self.last_epoch, self.total_iters) / self.total_iters
         return [base * (1.0 - gone) ** self.power for base in self.base_lrs]
 
@@ -252,8 +260,9 @@ class CosineAnnealingLR(LRScheduler):
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Rate]:
         """Return the rates of all groups at last_epoch."""
+        self._warn_unless_in_step()
         rates, epoch, least = self._present(), self.last_epoch, self.eta_min
         if self._is_initial:
             return rates
@@ -268,7 +277,7 @@ class CosineAnnealingLR(LRScheduler):
         change = (1.0 + math.cos(math.pi * epoch / self.T_max)) / before
         return [change * (rate - least) + least for rate in rates]
 
-    def _get_closed_form_lr(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[Rate]:
         return _on_cosine(self.base_lrs, self.eta_min, self.last_epoch / self.T_max)
 
 
@@ -303,8 +312,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Rate]:
         """Return the rates of all groups, T_cur of T_i epochs after the last jump."""
+        self._warn_unless_in_step()
         return _on_cosine(self.base_lrs, self.eta_min, self.T_cur / self.T_i)
 
     def step(self, epoch: float | None = None) -> None:
@@ -325,7 +335,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 raise ValueError(f"Expected non-negative epoch, but got {epoch}")
             self._jump_to(epoch)
         self.last_epoch = math.floor(epoch)
-        self._set(self.get_lr())
+        with self._within_step():
+            rates = self.get_lr()
+        self._set(rates)
 
     def _jump_to(self, epoch: float) -> None:
         self.T_cur = epoch
@@ -338,7 +350,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_i *= self.T_mult
 
 
-def _on_cosine(highest: list[float], least: float, part: float) -> list[float]:
+def _on_cosine(highest: list[Rate], least: float, part: float) -> list[Rate]:
     """Return for each highest rate the one on its way to the least, a part of half a cosine on."""
     height = (1 + math.cos(math.pi * part)) / 2
     return [least + (high - least) * height for high in highest]

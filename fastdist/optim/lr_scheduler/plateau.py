@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..optimizer import Optimizer
-from .scheduler import EPOCH_IS_OLD, LRScheduler
+from .scheduler import EPOCH_IS_OLD, LRScheduler, require_optimizer, set_in
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -32,8 +32,7 @@ class ReduceLROnPlateau(LRScheduler):
     ) -> None:
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        require_optimizer(optimizer)
         self.optimizer = optimizer
         self.factor, self.patience = factor, patience
         self.cooldown, self.eps = cooldown, eps
@@ -101,9 +100,10 @@ class ReduceLROnPlateau(LRScheduler):
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, least in zip(groups, self.min_lrs, strict=True):
-            reduced = max(group["lr"] * self.factor, least)
-            if group["lr"] - reduced > self.eps:
-                group["lr"] = reduced
+            before = float(group["lr"])
+            reduced = max(before * self.factor, least)
+            if before - reduced > self.eps:
+                set_in(group, "lr", reduced)
 
     def _is_better(self, a: float, best: float) -> bool:
         """Return whether a measure beats the best one by more than the threshold.

@@ -3,17 +3,72 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from ...graph.modes import no_grad
+from ...tensor.tensor import Tensor
 from ..optimizer import Optimizer
 
 EPOCH_IS_OLD = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where "
     "possible. Please use `scheduler.step()` to step the scheduler. During the deprecation, if "
     "epoch is different from None, the closed form is used instead of the new chainable form, "
-    "where available."
+    "where available. Please open an issue if you are unable to replicate your use case: "
+    "https://github.com/pytorch/pytorch/issues/new/choose."
 )
+_SEE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+_OVERRIDDEN = (
+    "Seems like `optimizer.step()` has been overridden after learning rate scheduler "
+    "initialization. Please, make sure to call `optimizer.step()` before "
+    f"`lr_scheduler.step()`. {_SEE}"
+)
+_TOO_SOON = (
+    "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, "
+    "you should call them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`.  "
+    "Failure to do this will result in PyTorch skipping the first value of the learning rate "
+    f"schedule. {_SEE}"
+)
+Rate = Any  # a float, or a Tensor of one number, which is written into
+
+
+def copies_of(groups: list[dict[str, Any]], key: str) -> list[Rate]:
+    """Return what the groups have under a key, Tensors as copies."""
+    return [copy_of(group[key]) for group in groups]
+
+
+def copy_of(rate: Rate) -> Rate:
+    """Return a rate that does not change when a Tensor is written into."""
+    return rate.detach().clone() if isinstance(rate, Tensor) else rate
+
+
+def set_in(group: dict[str, Any], key: str, value: Rate) -> None:
+    """Give a group a value; a Tensor stays, and gets it written into."""
+    if isinstance(group[key], Tensor):
+        with no_grad():
+            group[key].fill_(value.item() if isinstance(value, Tensor) else value)
+    else:
+        group[key] = value
+
+
+def one_for_each(name: str, optimizer: Optimizer, given: Any) -> list[Any]:
+    """Return a value for each group of an optimiser: those given, or the one given for all."""
+    count = len(optimizer.param_groups)
+    if not isinstance(given, list | tuple):
+        return [copy_of(given) for _ in range(count)]
+    if len(given) != count:
+        raise ValueError(
+            f"{name} must have the same length as optimizer.param_groups. {name} has {len(given)} "
+            f"values, param_groups has {count}."
+        )
+    return [copy_of(each) for each in given]
+
+
+def require_optimizer(optimizer: Any) -> None:
+    """Raise for what is no Optimizer."""
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
 
 
 class LRScheduler:
@@ -30,22 +85,27 @@ class LRScheduler:
     last_epoch: int
     # Whether the step under way is the one that makes the scheduler: its rates are there already.
     _is_initial = False
+    # Whether get_lr is called by step, as it ought to be.
+    _get_lr_called_within_step = False
     _step_count = 0
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        require_optimizer(optimizer)
         self.optimizer = optimizer
         for number, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
+                group.setdefault("initial_lr", copy_of(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{number}] when resuming "
-                    "an optimizer: load its state dict first"
+                    "scheduler with last_epoch >= 0: load the optimizer's state dict first, or "
+                    "begin without last_epoch"
                 )
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs = copies_of(optimizer.param_groups, "initial_lr")
         self.last_epoch = last_epoch
+        self._step_of_optimizer = _step_of(optimizer)
+        if optimizer._opt_called is None:
+            optimizer._opt_called = False
         self._initial_step()
 
     def _initial_step(self) -> None:
@@ -56,37 +116,65 @@ class LRScheduler:
         finally:
             self._is_initial = False
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[Rate]:
         """Return the rates of all groups at last_epoch, made of the present ones."""
         raise NotImplementedError(f"{type(self).__name__} does not implement get_lr")
 
     def step(self, epoch: Any = None) -> None:
         """Go to the next epoch, or, as PyTorch's older scripts do, to a given one."""
+        if self._step_count == 1:
+            self._warn_of_order()
         self._step_count += 1
         if epoch is not None:
             warnings.warn(EPOCH_IS_OLD, UserWarning, stacklevel=2)
         self._update_lr(epoch)
 
+    def _warn_of_order(self) -> None:
+        step = _step_of(self.optimizer)
+        if step is not self._step_of_optimizer and not hasattr(step, "_wrapped_by_lr_sched"):
+            warnings.warn(_OVERRIDDEN, UserWarning, stacklevel=3)
+        elif not self.optimizer._opt_called:
+            warnings.warn(_TOO_SOON, UserWarning, stacklevel=3)
+
     def _update_lr(self, epoch: Any = None) -> None:
         """Set the rates of the next epoch, or those that the closed form has for a given one."""
-        rates: Callable[[], list[float]] = self.get_lr
+        rates: Callable[[], list[Rate]] = self.get_lr
         if epoch is None:
             self.last_epoch += 1
         else:
             self.last_epoch = epoch
             rates = getattr(self, "_get_closed_form_lr", rates)
-        self._set(rates())
+        with self._within_step():
+            found = rates()
+        self._set(found)
 
-    def _present(self) -> list[float]:
+    @contextmanager
+    def _within_step(self) -> Iterator[None]:
+        self._get_lr_called_within_step = True
+        try:
+            yield
+        finally:
+            self._get_lr_called_within_step = False
+
+    def _warn_unless_in_step(self) -> None:
+        if not self._get_lr_called_within_step:
+            warnings.warn(
+                "To get the last learning rate computed by the scheduler, please use "
+                "`get_last_lr()`.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _present(self) -> list[Rate]:
         """Return the rates that the groups have now."""
-        return [group["lr"] for group in self.optimizer.param_groups]
+        return copies_of(self.optimizer.param_groups, "lr")
 
-    def _set(self, rates: list[float]) -> None:
+    def _set(self, rates: list[Rate]) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate
+            set_in(group, "lr", rate)
         self._last_lr = self._present()
 
-    def get_last_lr(self) -> list[float]:
+    def get_last_lr(self) -> list[Rate]:
         """Return the rates that step set."""
         return self._last_lr
 
@@ -95,9 +183,18 @@ class LRScheduler:
         return {
             name: value
             for name, value in self.__dict__.items()
-            if name != "optimizer" and not callable(value)
+            if name not in ("optimizer", "_step_of_optimizer") and not callable(value)
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a state dict."""
         self.__dict__.update(state_dict)
+
+
+class _LRScheduler(LRScheduler):
+    """The name that LRScheduler had before PyTorch 2.0."""
+
+
+def _step_of(optimizer: Optimizer) -> Any:
+    """Return what a call of optimizer.step runs: the class's own, or one that was put over it."""
+    return vars(optimizer).get("step", type(optimizer).step)

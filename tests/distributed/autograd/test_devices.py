@@ -14,8 +14,8 @@ import pytest
 import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
-from fastdist.backends.backend import backend_of
-from fastdist.backends.sim import SimBackend
+from fastdist.devices.backend import backend_of
+from fastdist.devices.sim import SimBackend
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.global_cpu_thread import GlobalCpuThread

@@ -378,7 +378,10 @@ def test_who_was_there_before_does_not_wait_for_a_store_that_has_ended(
     host, port = host_store()
     with TCPStore("127.0.0.1", port, timeout=30) as client:
         monkeypatch.setattr(client, "_pause", lambda _: pytest.fail("it waits"))
+        (idle,) = client._idle
         host.close()
+        # The end must have come this way: else the question goes out, and is lost with it.
+        assert idle._events is not None and idle._events.socket.poll(10_000)
         with pytest.raises(StoreLostError, match="its owner has taken its secret back"):
             client.get("key")
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdist.backends.backend import backend_of
+from fastdist.devices.backend import backend_of
 from fastdist.kernels.cpu.short import GRADIENTS, KERNELS, LIMIT, TERMS, Facts
 from fastdist.kernels.cpu.short_kernels import short_gradients, short_kernel
 

@@ -28,6 +28,8 @@ LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}
 EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 7.0, -3.0, 1e-30, 1e30, -1e30, 40.0]
 REALS = [*EDGES, np.inf, -np.inf, np.nan, *np.linspace(-3.3, 3.4, 23)]
 TOLERANCE = {"float32": 2e-6, "float64": 1e-13}
+# Where sums of thousands of terms, or a difference quotient, make more of a last bit.
+ROUGH = {"gamma_slope": 1e-10, "igamma": 1e-12, "igammac": 1e-12}
 
 
 def primitives_of(dtype: np.dtype) -> list[str]:
@@ -89,6 +91,7 @@ def test_primitive_of_reals_is_its_cpu_twin(name: str, dtype: str) -> None:
     with np.errstate(all="ignore"):
         twin = expected(name, a[inside], b[inside]).astype(dtype)
     made, tolerance = results(np.dtype(dtype))[name][inside], TOLERANCE[dtype]
+    tolerance = max(tolerance, ROUGH.get(name, 0.0))
     np.testing.assert_allclose(made, twin, rtol=tolerance, atol=tolerance * 1e-3, equal_nan=True)
 
 

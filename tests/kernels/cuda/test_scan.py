@@ -1,4 +1,4 @@
-"""Running sums and products, run on the CPU by fibres, against the CPU's own."""
+"""Running sums, products, log-sums and extremes, run by fibres, against the CPU's own."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ import numpy as np
 import pytest
 
 from fastdist.kernels.cpu import scan as cpu
-from fastdist.kernels.cuda.scan import plan_scan
+from fastdist.kernels.cuda.scan import plan_extremes, plan_scan
 from tests.fibre_shim.driver import SEEDS, run
 
+JOINED = {cpu.cumsum: "SUM", cpu.cumprod: "PRODUCT", cpu.logcumsumexp: "LOG_SUM"}
 TOLERANCE = {"float16": 2e-3, "float32": 3e-6, "float64": 1e-14, "int64": 0}
 
 
 def check(x: np.ndarray, axis: int) -> None:
     """Hold both kernels against their twins, for three orders of threads."""
     tolerance = TOLERANCE[x.dtype.name]
-    for twin in (cpu.cumsum, cpu.cumprod):
+    for twin, joined in JOINED.items():
+        if joined == "LOG_SUM" and x.dtype.kind != "f":
+            continue
         expected = np.empty(x.shape, x.dtype)
         twin(x, expected, axis)
         results = []
         for seed in SEEDS:
             out = np.full(x.shape, 99, x.dtype)
-            run(plan_scan(x, out, axis, product=twin is cpu.cumprod), seed)
+            run(plan_scan(x, out, axis, joined=joined), seed)
             np.testing.assert_allclose(out, expected, rtol=tolerance, atol=tolerance)
             results.append(out)
         assert all(np.array_equal(r, results[0], equal_nan=True) for r in results)
@@ -64,3 +67,35 @@ def test_what_is_not_finite_stays_behind_its_place() -> None:
 @pytest.mark.parametrize("value", [2.0, np.inf, np.nan])
 def test_a_0d_array_is_a_row_of_one(value: float) -> None:
     check(np.array(value), 0)
+
+
+def check_extremes(x: np.ndarray, axis: int) -> None:
+    """Hold both kernels against their twins, for three orders of threads."""
+    for twin in (cpu.cummax, cpu.cummin):
+        expected, places = np.empty(x.shape, x.dtype), np.empty(x.shape, np.int64)
+        twin(x, expected, places, axis)
+        for seed in SEEDS:
+            out, found = np.full(x.shape, 1, x.dtype), np.full(x.shape, 99)
+            run(plan_extremes(x, out, found, axis, largest=twin is cpu.cummax), seed)
+            np.testing.assert_array_equal(out, expected)
+            np.testing.assert_array_equal(found, places)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 33, 257])
+@pytest.mark.parametrize("rows", [1, 70])
+def test_extremes_of_rows_of_any_length(rows: int, length: int) -> None:
+    check_extremes(sample((rows, length)).round(2), 1)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float16", "float64"])
+def test_extremes_along_any_axis_of_any_dtype(axis: int, dtype: str) -> None:
+    x = np.random.default_rng(0).integers(0, 9, (6, 8, 9)).astype(dtype)
+    check_extremes(x.transpose(2, 0, 1)[::-1, ::2], axis)
+
+
+def test_extremes_keep_nan_and_the_later_of_equals() -> None:
+    x = np.array([[1.0, 3.0, 3.0, np.nan, 9.0, np.nan, -9.0], [np.inf, -np.inf] * 3 + [0.0]])
+    check_extremes(x, 1)
+    check_extremes(x, 0)
+    check_extremes(np.array(2.0), 0)

@@ -11,11 +11,18 @@ from fastdist.core.scalar import Body, Call, Name, parse, walk
 from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp
 from fastdist.kernels.cuda import launch
+from fastdist.kernels.cuda.batch_norm import source_of_channels
+from fastdist.kernels.cuda.convolution import source_of_convolution
 from fastdist.kernels.cuda.launch import C_TYPES
+from fastdist.kernels.cuda.patches import source_of_patches
 from fastdist.kernels.cuda.pointwise_source import Operand, source_of
+from fastdist.kernels.cuda.recurrent import source_of_recurrent
 from fastdist.kernels.cuda.reduce import source_of_sum
-from fastdist.kernels.cuda.scan import source_of_recurrence, source_of_scan
+from fastdist.kernels.cuda.scan import source_of_extremes, source_of_recurrence, source_of_scan
 from fastdist.kernels.cuda.softmax import source_of_softmax
+from fastdist.kernels.cuda.sparse import source_of as source_of_sparse
+from fastdist.kernels.cuda.weighing import source_of_weigh
+from fastdist.kernels.cuda.windows import source_of_windows
 
 KERNELS = Path(launch.__file__).parent
 F16, F32, F64, I32, BOOL = map(np.dtype, ("float16", "float32", "float64", "int32", "bool"))
@@ -30,9 +37,9 @@ BODIES = {
 
 
 def texts() -> dict[str, str]:
-    """Return every text. A kernel with a .cu file of its own adds a function here."""
-    named = [*texts_of_ops(), *texts_of_bodies(), *texts_of_sums(), *texts_of_softmax()]
-    return dict([*named, *texts_of_scans()])
+    """Return every text. A kernel with a .cu file of its own adds a function texts_of_... here."""
+    makers = [maker for name, maker in globals().items() if name.startswith("texts_of_")]
+    return {name: text for maker in makers for name, text in maker()}
 
 
 def texts_of_ops() -> Iterator[tuple[str, str]]:
@@ -91,10 +98,54 @@ def operands_of(body: Body, dtype: np.dtype) -> tuple[Operand, ...]:
 
 
 def texts_of_scans() -> Iterator[tuple[str, str]]:
-    """Yield running sums and products of what they are computed in, and recurrences."""
+    """Yield running sums, products and extremes of what they are computed in, and recurrences."""
     for dtype in (np.dtype(np.int64), F16, F32, F64):
-        yield f"cumsum {dtype}", source_of_scan(dtype, product=False)
-        yield f"cumprod {dtype} of many axes", source_of_scan(dtype, 4, product=True)
+        yield f"cumsum {dtype}", source_of_scan(dtype, joined="SUM")
+        yield f"cumprod {dtype} of many axes", source_of_scan(dtype, 4, joined="PRODUCT")
+        yield f"cummax {dtype}", source_of_extremes(dtype, largest=True)
+        yield f"cummin {dtype} of many axes", source_of_extremes(dtype, 4, largest=False)
+    yield "cummax bool", source_of_extremes(BOOL, largest=True)
     for dtype in (F16, F32, F64):
+        yield f"logcumsumexp {dtype}", source_of_scan(dtype, joined="LOG_SUM")
         yield f"recurrence {dtype}", source_of_recurrence(dtype, backwards=False)
         yield f"recurrence {dtype} back", source_of_recurrence(dtype, 3, backwards=True)
+
+
+def texts_of_batch_norm() -> Iterator[tuple[str, str]]:
+    for dtype in (F16, F32, F64):
+        yield f"batch_norm {dtype}", source_of_channels(dtype, dtype, dtype)
+    yield "batch_norm of many axes without parameters", source_of_channels(F32, kept=4, wide=True)
+    yield "batch_norm of mixed dtypes", source_of_channels(F16, F32, F32)
+
+
+def texts_of_cells() -> Iterator[tuple[str, str]]:
+    """Yield the steps of recurrent cells."""
+    for cell in ("lstm", "gru", "tanh", "relu"):
+        for real, stored in ((F32, F16), (F32, F32), (F64, F64)):
+            text = source_of_recurrent(real, stored, cell, has_bias=cell == "gru")
+            yield f"{cell} {real} to {stored}", text
+
+
+def texts_of_convolutions() -> Iterator[tuple[str, str]]:
+    """Yield convolutions without columns, and patches laid out as columns."""
+    for dtype in (np.dtype(np.int64), F16, F32, F64):
+        yield f"convolution {dtype}", source_of_convolution(dtype)
+        yield f"convolution {dtype} of many", source_of_convolution(dtype, wide=True)
+        yield f"patches {dtype}", source_of_patches(dtype)
+        yield f"patches {dtype} of many", source_of_patches(dtype, wide=True)
+
+
+def texts_of_planes() -> Iterator[tuple[str, str]]:
+    """Yield windows and sums by weight, of all that they are made of."""
+    for dtype in (F16, F32, F64, I32, np.dtype(np.uint8), np.dtype(np.int64)):
+        yield f"windows {dtype}", source_of_windows(dtype)
+    for dtype in (F16, F32, F64, np.dtype(np.int64)):
+        yield f"weigh {dtype}", source_of_weigh(dtype)
+        yield f"weigh {dtype} of many axes", source_of_weigh(dtype, 3, wide=True)
+
+
+def texts_of_sparse() -> Iterator[tuple[str, str]]:
+    """Yield the sums of entries of sparse tensors."""
+    for dtype in (np.dtype(np.int64), F16, F32, F64):
+        yield f"sparse {dtype}", source_of_sparse(dtype)
+        yield f"sparse {dtype} of two axes", source_of_sparse(dtype, 2)

@@ -1,0 +1,224 @@
+"""Steps of training of whole models beside PyTorch's: forward, loss, backward and optimiser.
+
+Both libraries run the same text with the same first weights on the same data. A model whose layers
+fastdist lacks is left out, and said so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from bench.harness import Case, Row, Stopwatch, compare, peer_torch, stopwatch
+
+Build = Callable[[Any], tuple[Any, Any]]
+
+
+class Model(NamedTuple):
+    """A model and its data by library, the ratio to reach, and the layers that it needs."""
+
+    build: Build
+    target: float
+    layers: tuple[str, ...] = ()
+
+
+def run(rounds: int) -> list[Row]:
+    """Compare one step of each model that can be built."""
+    import fastdist
+
+    torch = peer_torch()
+    return compare(list(cases(fastdist, torch)), rounds)
+
+
+def cases(fastdist: Any, torch: Any) -> Iterator[Case]:
+    """Yield a case for each model; print which are left out."""
+    for name, model in MODELS.items():
+        lacking = [layer for layer in model.layers if not hasattr(fastdist.nn, layer)]
+        if lacking:
+            print(f"{name} is left out: fastdist.nn has no {', '.join(lacking)}")
+            continue
+        ours, network = step(fastdist, model.build)
+        peer = None
+        if torch:
+            peer, twin = step(torch, model.build)
+            share_weights(network, twin, torch)
+        yield Case(name, ours, peer, model.target)
+
+
+def step(library: Any, build: Build) -> tuple[Stopwatch, Any]:
+    """Return the stopwatch of one step of training, and the model."""
+    network, (inputs, target) = build(library)
+    optimizer = library.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9)
+    cross_entropy = library.nn.functional.cross_entropy
+
+    def train() -> None:
+        optimizer.zero_grad()
+        scores = network(inputs)
+        cross_entropy(scores.reshape(-1, scores.shape[-1]), target).backward()
+        optimizer.step()
+
+    return stopwatch(train), network
+
+
+def share_weights(ours: Any, theirs: Any, torch: Any) -> None:
+    """Write our parameters and buffers into the peer's."""
+    values = {name: torch.from_numpy(t.numpy().copy()) for name, t in ours.state_dict().items()}
+    theirs.load_state_dict(values)
+
+
+def numbers(library: Any, *shape: int) -> Any:
+    """Return random float32 numbers."""
+    import numpy as np
+
+    return library.tensor(np.random.default_rng(0).standard_normal(shape, dtype=np.float32))
+
+
+def classes(library: Any, most: int, *shape: int) -> Any:
+    """Return random integers below most."""
+    import numpy as np
+
+    return library.tensor(np.random.default_rng(1).integers(0, most, shape))
+
+
+def mlp(width: int) -> Build:
+    """Return three linear layers of a width, on 64 rows."""
+
+    def build(library: Any) -> tuple[Any, Any]:
+        nn = library.nn
+        network = nn.Sequential(
+            nn.Linear(width, width),
+            nn.ReLU(),
+            nn.Linear(width, width),
+            nn.ReLU(),
+            nn.Linear(width, 10),
+        )
+        return network, (numbers(library, 64, width), classes(library, 10, 64))
+
+    return build
+
+
+def gpt(width: int) -> Build:
+    """Return a transformer of two layers and four heads, on 8 texts of 32 letters."""
+
+    def build(library: Any) -> tuple[Any, Any]:
+        nn, functional = library.nn, library.nn.functional
+
+        class Block(nn.Module):  # type: ignore[misc, name-defined]
+            def __init__(self) -> None:
+                super().__init__()
+                self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
+                self.attend, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
+                self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+            def forward(self, x: Any) -> Any:
+                n, length, _ = x.shape
+                parts = self.attend(self.before(x)).split(width, dim=2)
+                heads = [p.view(n, length, 4, width // 4).transpose(1, 2) for p in parts]
+                y = functional.scaled_dot_product_attention(*heads, is_causal=True)
+                x = x + self.project(y.transpose(1, 2).reshape(n, length, width))
+                return x + self.narrow(functional.gelu(self.widen(self.between(x))))
+
+        class Gpt(nn.Module):  # type: ignore[misc, name-defined]
+            def __init__(self) -> None:
+                super().__init__()
+                self.letters, self.places = nn.Embedding(64, width), nn.Embedding(32, width)
+                self.blocks = nn.Sequential(Block(), Block())
+                self.last, self.head = nn.LayerNorm(width), nn.Linear(width, 64)
+
+            def forward(self, letters: Any) -> Any:
+                x = self.letters(letters) + self.places(library.arange(32))
+                return self.head(self.last(self.blocks(x)))
+
+        return Gpt(), (classes(library, 64, 8, 32), classes(library, 64, 256))
+
+    return build
+
+
+def char_lstm(library: Any) -> tuple[Any, Any]:
+    """Return an LSTM of 128, on 32 texts of 64 letters."""
+    nn = library.nn
+
+    class CharLstm(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.letters, self.head = nn.Embedding(64, 64), nn.Linear(128, 64)
+            self.lstm = nn.LSTM(64, 128, batch_first=True)
+
+        def forward(self, letters: Any) -> Any:
+            return self.head(self.lstm(self.letters(letters))[0])
+
+    return CharLstm(), (classes(library, 64, 32, 64), classes(library, 64, 32 * 64))
+
+
+def small_cnn(library: Any) -> tuple[Any, Any]:
+    """Return two convolutions, each halved, and two linear layers, on 64 images of 28 x 28."""
+    import fastdist
+
+    nn = library.nn
+
+    def half(channels: int) -> Any:
+        if hasattr(fastdist.nn, "MaxPool2d"):
+            return nn.MaxPool2d(2)
+        return nn.Conv2d(channels, channels, 2, stride=2)
+
+    network = nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        half(16),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        half(32),
+        nn.Flatten(),
+        nn.Linear(32 * 7 * 7, 128),
+        nn.ReLU(),
+        nn.Linear(128, 10),
+    )
+    return network, (numbers(library, 64, 1, 28, 28), classes(library, 10, 64))
+
+
+def resnet18(library: Any) -> tuple[Any, Any]:
+    """Return a ResNet-18 of 10 classes, on 16 images of 64 x 64."""
+    nn = library.nn
+
+    def normed(inputs: int, outputs: int, kernel: int, stride: int) -> list[Any]:
+        padding = kernel // 2
+        convolution = nn.Conv2d(inputs, outputs, kernel, stride, padding, bias=False)
+        return [convolution, nn.BatchNorm2d(outputs)]
+
+    class Block(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+            super().__init__()
+            first = normed(inputs, outputs, 3, stride)
+            self.main = nn.Sequential(*first, nn.ReLU(), *normed(outputs, outputs, 3, 1))
+            same = inputs == outputs
+            self.side = nn.Sequential(*([] if same else normed(inputs, outputs, 1, stride)))
+
+        def forward(self, x: Any) -> Any:
+            return (self.main(x) + self.side(x)).relu()
+
+    blocks = []
+    for inputs, outputs, stride in ((64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)):
+        blocks += [Block(inputs, outputs, stride), Block(outputs, outputs, 1)]
+    network = nn.Sequential(
+        *normed(3, 64, 7, 2),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, 1),
+        *blocks,
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(512, 10),
+    )
+    return network, (numbers(library, 16, 3, 64, 64), classes(library, 10, 16))
+
+
+MODELS = {
+    "MLP 64": Model(mlp(64), 0.8),
+    "MLP 512": Model(mlp(512), 0.8),
+    "GPT d 64": Model(gpt(64), 1.0),
+    "GPT d 256": Model(gpt(256), 1.0),
+    "char-LSTM": Model(char_lstm, 1.0, ("LSTM",)),
+    "small CNN": Model(small_cnn, 1.3, ("Conv2d",)),
+    "ResNet-18, 64 x 64": Model(
+        resnet18, 1.5, ("Conv2d", "BatchNorm2d", "MaxPool2d", "AdaptiveAvgPool2d")
+    ),
+}

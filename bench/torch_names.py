@@ -1,0 +1,81 @@
+"""Writes tests/namespace/torch_names.json: PyTorch's public names, and which of them we lack.
+
+Where torch is      python bench/torch_names.py names
+Where fastdist is   python -m bench.torch_names lacking    (after each name that came to be)
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import sys
+import textwrap
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+_JSON = Path(__file__).parents[1] / "tests/namespace/torch_names.json"
+ROOMS = (
+    "", "Tensor", "func", "nn", "nn.functional", "nn.init", "nn.Module", "nn.utils",
+    "nn.utils.parametrizations", "nn.utils.parametrize", "nn.utils.prune", "nn.utils.rnn",
+    "nn.utils.stateless", "optim", "optim.lr_scheduler", "optim.swa_utils", "utils.data",
+)  # fmt: skip
+
+
+def room(top: str, path: str) -> Any:
+    """Return a module, or a class in one, by its path below top."""
+    *above, last = (top, *path.split(".")) if path else (top,)
+    if last[0].isupper():
+        return getattr(importlib.import_module(".".join(above)), last)
+    return importlib.import_module(".".join((*above, last)))
+
+
+def lacking(top: str, path: str, names: list[str]) -> list[str]:
+    """Return which of the names a room of another package has not."""
+    try:
+        found = room(top, path)
+    except ImportError:
+        return names
+    return [name for name in names if not hasattr(found, name)]
+
+
+def _public(home: Any) -> list[str]:
+    """Return the names that are there for users: those of __all__, or what dir() shows less what
+    the file has imported for its own use.
+    """
+    listed = set(getattr(home, "__all__", ()))
+    for name in dir(home):
+        one = getattr(home, name, None)
+        # What a file imports for its own use, and the classes of torch._C, which are for typing.
+        from_elsewhere = isinstance(one, ModuleType) or not str(
+            getattr(one, "__module__", None) or "torch"
+        ).startswith("torch")
+        typing_alone = getattr(one, "__module__", "") == "torch._C" and inspect.isclass(one)
+        if not name.startswith("_") and not from_elsewhere and not typing_alone:
+            listed.add(name)
+    return sorted(name for name in listed if not name.startswith("_"))
+
+
+def read() -> dict[str, dict[str, list[str]]]:
+    """Return room -> names, for "names" and "lacking"."""
+    lists = json.loads(_JSON.read_text())
+    return {
+        kind: {path: " ".join(lines).split() for path, lines in lists.get(kind, {}).items()}
+        for kind in ("names", "lacking")
+    }
+
+
+def _write(kind: str, lists: dict[str, list[str]]) -> None:
+    whole = json.loads(_JSON.read_text()) if _JSON.exists() else {}
+    whole[kind] = {path: textwrap.wrap(" ".join(names), 96) for path, names in lists.items()}
+    _JSON.write_text(json.dumps(whole, indent=1) + "\n")
+    sys.stdout.write(f"{sum(map(len, lists.values()))} names: {kind}\n")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["names"]:
+        _write("names", {path: _public(room("torch", path)) for path in ROOMS})
+    else:
+        given = read()["names"]
+        _write("lacking", {path: lacking("fastdist", path, given[path]) for path in given})

@@ -1,0 +1,27 @@
+"""The few names of PyTorch's compiled half that public programs touch."""
+
+from __future__ import annotations
+
+from .core.generator import Generator
+from .core.missing import explain_missing
+
+__all__ = ["Generator"]
+
+
+def _jit_set_profiling_mode(mode: bool) -> bool:
+    """Return False, the mode before: nothing is profiled."""
+    return False
+
+
+_jit_set_profiling_executor = _jit_set_profiling_mode
+
+
+def _get_tracing_state() -> None:
+    """Return None: nobody traces."""
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Do nothing: nobody is told."""
+
+
+explain_missing(__name__)

@@ -1,0 +1,124 @@
+"""The accelerator of this machine, if it has one: the first NVIDIA GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import cuda
+from .core.device import Device
+from .core.missing import explain_missing
+
+__all__ = [
+    "current_accelerator",
+    "current_device_idx",
+    "current_device_index",
+    "current_stream",
+    "device_count",
+    "device_index",
+    "empty_cache",
+    "is_available",
+    "memory_allocated",
+    "memory_reserved",
+    "set_device_idx",
+    "set_device_index",
+    "synchronize",
+]
+
+
+def is_available() -> bool:
+    """Return whether there is one."""
+    return cuda.is_available()
+
+
+def device_count() -> int:
+    """Return how many there are."""
+    return cuda.device_count()
+
+
+def current_accelerator(check_available: bool = False) -> Device | None:
+    """Return its device, such as cuda:0, or None where there is none."""
+    return Device("cuda") if is_available() else None
+
+
+def current_device_index() -> int:
+    """Return the index of the one in use.
+
+    Raises  RuntimeError without one
+    """
+    _require_one()
+    return cuda.current_device()
+
+
+def set_device_index(device: Any) -> None:
+    """Do nothing for the first; others are named where tensors are made.
+
+    Raises  RuntimeError without one
+    """
+    _require_one()
+    cuda.set_device(device)
+
+
+def current_stream(device: Any = None) -> Any:
+    """Return the stream that this thread's work goes to.
+
+    Raises  RuntimeError without one
+    """
+    _require_one()
+    return cuda.current_stream(device)
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait for all its work.
+
+    Raises  RuntimeError without one
+    """
+    _require_one()
+    cuda.synchronize(device)
+
+
+def empty_cache() -> None:
+    """Do nothing: memory that nobody uses is given to whoever asks next.
+
+    Raises  RuntimeError without one
+    """
+    _require_one()
+
+
+def memory_allocated(device_index: Any = None) -> int:
+    """Return how many of its bytes are in use.
+
+    Raises  RuntimeError without one
+    """
+    _require_one()
+    return cuda.memory_allocated(device_index)
+
+
+class device_index:
+    """`with device_index(0):` uses this one for a block; None leaves things as they are.
+
+    Raises  RuntimeError without one
+    """
+
+    def __init__(self, device: int | None) -> None:
+        self.device = device
+
+    def __enter__(self) -> None:
+        if self.device is not None:
+            set_device_index(self.device)
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def _require_one() -> None:
+    if not is_available():
+        raise RuntimeError(
+            "Cannot access accelerator device when none is available. `fastdist info` says what is "
+            "missing for a GPU; ask is_available() first"
+        )
+
+
+current_device_idx, set_device_idx = current_device_index, set_device_index
+memory_reserved = memory_allocated
+
+explain_missing(__name__)

@@ -1,0 +1,24 @@
+"""Mixed precision: what PyTorch's lists name computes in float16, and losses are scaled for it.
+
+autocast_mode.py is the block in which ops cast (which ones, dispatch/autocast.py knows),
+grad_scaler.py keeps small gradients from becoming 0 on the way.
+"""
+
+from __future__ import annotations
+
+from ..core.missing import explain_missing
+from . import autocast_mode, grad_scaler
+from .autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
+from .grad_scaler import GradScaler
+
+__all__ = [
+    "GradScaler",
+    "autocast",
+    "autocast_mode",
+    "custom_bwd",
+    "custom_fwd",
+    "grad_scaler",
+    "is_autocast_available",
+]
+
+explain_missing(__name__)

@@ -1,0 +1,146 @@
+"""`autocast`: a block in which heavy ops compute in float16, and delicate ones in float32."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from ..core.dtypes import DType, bfloat16, float16
+from ..devices.gpus import device_count
+from ..dispatch import autocast as casts
+from ..tensor.tensor import Tensor
+
+_DEFAULTS = {"cpu": bfloat16, "cuda": float16}
+_NO_BFLOAT16 = (
+    "bfloat16 is not there yet, and the block computes as if it were not: give dtype=float16"
+)
+
+
+class autocast:
+    """`with autocast("cpu", dtype=float16):`, or a decorator: products compute in dtype, losses in
+    float32, as PyTorch's lists say; `enabled=False` inside of one switches it off.
+
+    Raises  ValueError for a device type that is no text, RuntimeError for an unknown one
+    Note    where the device or the dtype is not there a warning says so, and nothing is cast
+    """
+
+    def __init__(
+        self,
+        device_type: str,
+        dtype: DType | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ) -> None:
+        if not isinstance(device_type, str):
+            raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+        if not is_autocast_available(device_type):
+            raise RuntimeError(
+                f"User specified an unsupported autocast device_type '{device_type}'; expected "
+                "'cpu' or 'cuda'"
+            )
+        self.device = device_type
+        self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
+        self._is_cached = True if cache_enabled is None else cache_enabled
+        self._enabled = enabled and _can_cast(device_type, self.fast_dtype)
+        # A stack: one object may be entered again before it is left.
+        self._before: list[Any] = []
+
+    def __enter__(self) -> autocast:
+        dtype = self.fast_dtype if self._enabled else None
+        self._before.append(casts.enter(self.device, dtype, self._is_cached))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        casts.leave(self._before.pop())
+
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(func)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return func(*args, **kwargs)
+
+        return inside
+
+
+def _can_cast(device_type: str, dtype: DType) -> bool:
+    if device_type == "cuda" and not device_count():
+        text = "User provided device_type of 'cuda', but CUDA is not available. Disabling"
+    elif dtype is not float16:
+        said = _NO_BFLOAT16 if dtype is bfloat16 else f"got {dtype!r}: give dtype=float16"
+        text = (
+            f"In {device_type.upper()} autocast, but the target dtype is not supported. Disabling "
+            f"autocast. {said}"
+        )
+    else:
+        return True
+    warnings.warn(text, UserWarning, stacklevel=3)
+    return False
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Return whether there are lists for a type of device."""
+    return device_type in _DEFAULTS
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Return whether this thread casts on a type of device now."""
+    return casts.dtype_on(device_type) is not None
+
+
+def get_autocast_dtype(device_type: str) -> DType:
+    """Return the dtype to which this thread casts there, or would without `dtype=`."""
+    return casts.dtype_on(device_type) or _DEFAULTS[device_type]
+
+
+def custom_fwd(
+    fwd: Any = None, *, device_type: str = "cuda", cast_inputs: DType | None = None
+) -> Any:
+    """Decorate the forward of an autograd.Function: with cast_inputs, its tensors come in that
+    dtype and nothing is cast inside of it.
+    """
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def inside(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        ctx._dtype = get_autocast_dtype(device_type)
+        ctx._fwd_used_autocast = is_autocast_enabled(device_type) and cast_inputs is None
+        if cast_inputs is None or not is_autocast_enabled(device_type):
+            return fwd(ctx, *args, **kwargs)
+        args = tuple([_in_dtype(value, cast_inputs) for value in args])
+        kwargs = {name: _in_dtype(value, cast_inputs) for name, value in kwargs.items()}
+        with autocast(device_type, enabled=False):
+            return fwd(ctx, *args, **kwargs)
+
+    return inside
+
+
+def custom_bwd(bwd: Any = None, *, device_type: str = "cuda") -> Any:
+    """Decorate the backward of an autograd.Function: it casts as its forward did."""
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def inside(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        with autocast(device_type, ctx._dtype, ctx._fwd_used_autocast):
+            return bwd(ctx, *args, **kwargs)
+
+    return inside
+
+
+def _in_dtype(value: Any, dtype: DType) -> Any:
+    if isinstance(value, Tensor):
+        return value.to(dtype) if value.is_floating_point() and value.dtype.itemsize < 8 else value
+    if isinstance(value, dict):
+        return {key: _in_dtype(one, dtype) for key, one in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(_in_dtype(one, dtype) for one in value)
+    return value

@@ -1,0 +1,167 @@
+"""`import torch` that finds fastdist: one finder by which both names lead to the same modules.
+
+The folder `pythonpath` holds a small package `torch`, whose names are fastdist's and whose version
+is PyTorch's. A process that has that folder on its path imports it as any package, so what a
+program starts is told by PYTHONPATH alone: children that are spawned, workers of a DataLoader,
+other Pythons. The finder answers for all that lies below `torch`, with the modules of fastdist:
+`torch.nn is fastdist.nn`, imported once under either name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+from .core.missing import missing_module
+from .core.version import TORCH_VERSION
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pythonpath")
+# The public rooms: all that may stand behind `torch.` or `fastdist.` in an import.
+ROOMS = frozenset(
+    {
+        "_C",
+        "__config__",
+        "accelerator",
+        "amp",
+        "autograd",
+        "backends",
+        "compiler",
+        "cpu",
+        "cuda",
+        "data",
+        "distributed",
+        "distributions",
+        "func",
+        "futures",
+        "hub",
+        "info",
+        "jit",
+        "mps",
+        "multiprocessing",
+        "nn",
+        "onnx",
+        "optim",
+        "overrides",
+        "random",
+        "serialization",
+        "sparse",
+        "special",
+        "storage",
+        "testing",
+        "torch_version",
+        "types",
+        "utils",
+        "version",
+        "xpu",
+    }
+)
+
+
+def install_as_torch() -> None:
+    """Let every `import torch` of this process, and of those that it starts, find fastdist.
+
+    Raises  ImportError where the real torch is imported already
+    """
+    found = sys.modules.get("torch")
+    if found is not None and not _is_ours(found):
+        raise ImportError(
+            f"install_as_torch(): torch is imported already, from {found.__file__}, and two in one "
+            "process would not know each other's tensors; call install_as_torch() before the first "
+            "`import torch`, or start the program by `fastdist as-torch`"
+        )
+    os.environ.update(environment(os.environ))
+    if FOLDER not in sys.path:
+        # Behind the script's own folder, as PYTHONPATH has it. What is spawned gets this path.
+        sys.path.insert(not sys.flags.safe_path, FOLDER)
+    if found is None or found is sys.modules["fastdist"]:
+        sys.modules.pop("torch", None)
+        spec = PathFinder.find_spec("torch", [FOLDER])
+        assert spec is not None and spec.loader is not None, FOLDER
+        module = sys.modules["torch"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+
+
+def environment(base: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable by which a Python that starts with it takes fastdist for torch."""
+    paths = [path for path in base.get("PYTHONPATH", "").split(os.pathsep) if path]
+    paths = [FOLDER, *(path for path in paths if path != FOLDER)]
+    return {"PYTHONPATH": os.pathsep.join(paths)}
+
+
+def fill_torch(names: dict[str, Any]) -> None:
+    """Give the module `torch` fastdist's names, and the version of the PyTorch that it follows."""
+    fastdist: Any = sys.modules["fastdist"]
+    names.update({name: getattr(fastdist, name) for name in fastdist.__all__})
+    names["__all__"] = fastdist.__all__
+    names["__version__"] = TORCH_VERSION
+    # What is imported when it is first named, and what is told of any other name.
+    names["__getattr__"] = fastdist.__getattr__
+    names["__dir__"] = fastdist.__dir__
+
+
+def _is_ours(torch: ModuleType | None) -> bool:
+    """Say whether the module that the process has for torch is fastdist, or lends its names."""
+    if torch is None:
+        return False
+    return torch is sys.modules.get("fastdist") or torch.__file__ == os.path.join(
+        FOLDER, "torch", "__init__.py"
+    )
+
+
+class _SameModule(Loader):
+    """The loader of what is loaded already, under its other name."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Leave it to Python, which then does not change the module's own spec."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the module in the place of the empty one that was made for it."""
+        assert module.__spec__ is not None
+        sys.modules[module.__spec__.name] = self._module
+
+    def get_code(self, name: str) -> Any:
+        """Return the code, for `python -m torch.X`."""
+        spec: Any = self._module.__spec__
+        return spec.loader.get_code(spec.name)
+
+
+class AsTorchFinder:
+    """Finds `torch.X` where `torch` is fastdist, and leaves all else to others."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return how to import a module below `torch`.
+
+        Raises  ModuleNotFoundError that names what there is, where fastdist has no such module
+        """
+        root, _, rest = name.partition(".")
+        if root != "torch" or not rest or not _is_ours(sys.modules.get("torch")):
+            return None
+        own = f"fastdist.{rest}"
+        if rest.partition(".")[0] not in ROOMS:
+            raise missing_module(name, own, ROOMS)
+        try:
+            module = importlib.import_module(own)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{own}.".startswith(f"{error.name}."):
+                raise
+            raise missing_module(name, own, ROOMS) from None
+        return ModuleSpec(name, _SameModule(module), is_package=hasattr(module, "__path__"))
+
+
+def find_torch_here() -> None:
+    """Put the finder before all others, once."""
+    if not any(getattr(finder, "__name__", "") == "AsTorchFinder" for finder in sys.meta_path):
+        sys.meta_path.insert(0, AsTorchFinder)

@@ -1,0 +1,39 @@
+"""Variable: what tensors that record were called once."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ..tensor.tensor import Tensor
+
+__all__ = ["Variable"]
+
+
+class _VariableType(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor)
+
+    def __call__(
+        cls, data: Any = None, requires_grad: bool | None = None, volatile: bool | None = None
+    ) -> Tensor:
+        """Return data's memory as a leaf of its own.
+
+        Raises  TypeError for what is no Tensor
+        """
+        if volatile:
+            warnings.warn(
+                "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.",
+                UserWarning,
+                stacklevel=2,
+            )
+        if data is None:
+            return Tensor()
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
+        leaf: Tensor = data.detach()
+        return leaf.requires_grad_() if requires_grad else leaf
+
+
+class Variable(metaclass=_VariableType):
+    """Tensor under its old name: every Tensor is a Variable, and `Variable(x)` is x, detached."""

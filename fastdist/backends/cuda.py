@@ -1,0 +1,95 @@
+"""NVIDIA GPUs: switches of products and of attention, which change no result here."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..core.missing import explain_missing
+
+__all__ = [
+    "cudnn_sdp_enabled",
+    "enable_cudnn_sdp",
+    "enable_flash_sdp",
+    "enable_math_sdp",
+    "enable_mem_efficient_sdp",
+    "flash_sdp_enabled",
+    "is_built",
+    "math_sdp_enabled",
+    "matmul",
+    "mem_efficient_sdp_enabled",
+    "preferred_linalg_library",
+    "sdp_kernel",
+]
+
+
+class _Matmul:
+    """Switches of products: what they would allow, fewer digits, is never done."""
+
+    allow_tf32 = False
+    allow_fp16_reduced_precision_reduction = True
+    allow_bf16_reduced_precision_reduction = True
+    allow_fp16_accumulation = False
+    fp32_precision = "none"
+
+
+matmul = _Matmul()
+_sdp = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
+
+
+def is_built() -> bool:
+    """Return whether CuPy is installed."""
+    return importlib.util.find_spec("cupy") is not None
+
+
+def _asks(name: str) -> Callable[[], bool]:
+    def enabled() -> bool:
+        return _sdp[name]
+
+    enabled.__name__ = enabled.__qualname__ = f"{name}_sdp_enabled"
+    enabled.__doc__ = f"Return whether the {name} form of attention is allowed."
+    return enabled
+
+
+def _sets(name: str) -> Callable[[bool], None]:
+    def enable(enabled: bool) -> None:
+        _sdp[name] = bool(enabled)
+
+    enable.__name__ = enable.__qualname__ = f"enable_{name}_sdp"
+    enable.__doc__ = f"Allow the {name} form of attention, or not: there is one form here."
+    return enable
+
+
+flash_sdp_enabled, enable_flash_sdp = _asks("flash"), _sets("flash")
+mem_efficient_sdp_enabled = _asks("mem_efficient")
+enable_mem_efficient_sdp = _sets("mem_efficient")
+math_sdp_enabled, enable_math_sdp = _asks("math"), _sets("math")
+cudnn_sdp_enabled, enable_cudnn_sdp = _asks("cudnn"), _sets("cudnn")
+
+
+@contextmanager
+def sdp_kernel(
+    enable_flash: bool = True,
+    enable_math: bool = True,
+    enable_mem_efficient: bool = True,
+    enable_cudnn: bool = True,
+) -> Iterator[None]:
+    """Allow forms of attention for a block."""
+    before = dict(_sdp)
+    _sdp.update(
+        flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn
+    )
+    try:
+        yield
+    finally:
+        _sdp.update(before)
+
+
+def preferred_linalg_library(backend: Any = None) -> str:
+    """Return "default": there is one."""
+    return "default"
+
+
+explain_missing(__name__)

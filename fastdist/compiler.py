@@ -1,0 +1,116 @@
+"""PyTorch's names for compiling programs: here code runs as it is written, and says so once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from .core.missing import explain_missing
+
+__all__ = [
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "cudagraph_mark_step_begin",
+    "disable",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "list_backends",
+    "reset",
+    "set_stance",
+]
+_told: set[str] = set()
+
+
+def runs_as_it_is(name: str, stacklevel: int = 3) -> None:
+    """Warn, once for each name, that nothing is compiled or captured."""
+    if name not in _told:
+        _told.add(name)
+        warnings.warn(
+            f"{name} returns what it is given: fastdist runs programs as they are written, and "
+            "compiles kernels alone",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """Return the function or module unchanged, as `compile(f)`, `@compile` or `@compile(...)`.
+
+    Raises  RuntimeError for mode and options at once
+    """
+    if mode is not None and options is not None:
+        raise RuntimeError(
+            "Either mode or options can be specified, but both can't be specified at the same time."
+        )
+    if not disable:
+        runs_as_it_is("compile()")
+    return _unchanged if model is None else model
+
+
+def _unchanged(model: Any) -> Any:
+    return model
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """Return the function unchanged; it is not compiled anyway."""
+    return _unchanged if fn is None else fn
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """Return the function unchanged."""
+    return fn
+
+
+def assume_constant_result(fn: Any) -> Any:
+    """Return the function unchanged."""
+    return fn
+
+
+def is_compiling() -> bool:
+    """Return False."""
+    return False
+
+
+is_dynamo_compiling: Callable[[], bool] = is_compiling
+is_exporting: Callable[[], bool] = is_compiling
+
+
+def list_backends(exclude_tags: Any = ()) -> list[str]:
+    """Return the compilers there are: none."""
+    return []
+
+
+def reset() -> None:
+    """Do nothing: nothing was compiled."""
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Do nothing: there are no graphs of kernels."""
+
+
+class set_stance:
+    """Do nothing, as a call or as a context: there is one way to run."""
+
+    def __init__(self, stance: str = "default", **more: Any) -> None:
+        self.stance = stance
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+explain_missing(__name__)

@@ -1,0 +1,155 @@
+"""Files that are there whole or not at all: what a path held stays until all that is new is safe.
+
+The bytes go into a file beside the old one, reach the disk, and take its name in one step. Where
+the system has files without a name (Linux's O_TMPFILE), the new one gets a name only at the end:
+whoever is killed in between leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, Final
+
+_BUFFER_BYTES: Final = 1 << 20
+# What file systems and systems say that have no files without a name.
+_NO_NAMELESS: Final = frozenset((errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT))
+
+
+@contextmanager
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a binary file for writing that becomes `path` when the block ends without an error.
+
+    Raises  FileNotFoundError, IsADirectoryError, PermissionError; OSError where the disk is full.
+            Whatever is raised, in the block too, the old file stays as it was
+    Note    permissions and owner of an old file are kept; a new one gets what open() would give. A
+            link stays a link, its target is written. What is no regular file, such as a pipe, is
+            written into as it is
+    """
+    target = os.path.realpath(path)
+    old = _stat(target)
+    if old is not None and stat.S_ISDIR(old.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        with open(target, "wb") as file:
+            yield file
+        return
+    if old is not None and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+    with _Replacement(target, old) as replacement:
+        with os.fdopen(replacement.descriptor, "wb", _BUFFER_BYTES, closefd=False) as file:
+            yield file
+        replacement.finish()
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+class _Replacement:
+    """A new file in the folder of the target, which it is to replace."""
+
+    def __init__(self, target: str, old: os.stat_result | None) -> None:
+        self._target = target
+        self._old = old
+        self._folder, base = os.path.split(target)
+        # Names have at most 255 bytes; half of them cut in a letter is a name as well.
+        start = os.fsdecode(os.fsencode(base)[:200])
+        self._name = os.path.join(self._folder, f".{start}.{secrets.token_hex(8)}.tmp")
+        self._has_name = False
+        self.descriptor = -1
+
+    def __enter__(self) -> _Replacement:
+        nameless = getattr(os, "O_TMPFILE", 0)
+        # Only through /proc does a file without a name get one.
+        if nameless and os.path.isdir("/proc/self/fd"):
+            try:
+                self.descriptor = os.open(self._folder, nameless | os.O_RDWR | os.O_CLOEXEC, 0o666)
+            except OSError as error:
+                if error.errno not in _NO_NAMELESS:
+                    raise self._told(error) from error
+        if self.descriptor < 0:
+            self._open_by_name()
+        return self
+
+    def _open_by_name(self) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+        flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+        # Before it exists: a Ctrl-C just behind the call must not leave it.
+        self._has_name = True
+        try:
+            self.descriptor = os.open(self._name, flags, 0o666)
+        except OSError as error:
+            raise self._told(error) from error
+
+    def _told(self, error: OSError) -> OSError:
+        if not isinstance(error, PermissionError):
+            return error
+        return PermissionError(
+            error.errno,
+            f"{os.strerror(error.errno or errno.EACCES)}: the folder {self._folder!r} takes no new "
+            "file, and a file is replaced by a new one beside it, so that it is never half "
+            "written; let the folder be written to, or give an open file",
+            self._target,
+        )
+
+    def finish(self) -> None:
+        """Bring all to the disk and let it take the target's place."""
+        if self._old is not None:
+            self._keep_what_the_old_one_was(self._old)
+        os.fsync(self.descriptor)
+        if not self._has_name:
+            self._has_name = True
+            own = f"/proc/self/fd/{self.descriptor}"
+            # Any folder will do: given one, Python asks for linkat, which follows /proc's link.
+            folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.link(own, self._name, src_dir_fd=folder, follow_symlinks=True)
+            finally:
+                os.close(folder)
+        os.replace(self._name, self._target)
+        self._has_name = False
+        _fsync_folder(self._folder)
+
+    def _keep_what_the_old_one_was(self, old: os.stat_result) -> None:
+        if not hasattr(os, "fchmod"):
+            return
+        new = os.fstat(self.descriptor)
+        if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+            try:
+                os.fchown(self.descriptor, old.st_uid, old.st_gid)
+            except PermissionError:
+                # Only root gives files away; what may write the old one may own the new one.
+                pass
+        os.fchmod(self.descriptor, stat.S_IMODE(old.st_mode))
+
+    def __exit__(self, *_: object) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+        if self._has_name:
+            try:
+                os.unlink(self._name)
+            except FileNotFoundError:
+                pass
+
+
+def _fsync_folder(folder: str) -> None:
+    # Windows does not open folders; there a rename is as safe as its file system makes it.
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems do not know how; the file itself is safe.
+        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+            raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,28 @@
+"""Warnings that point at the line of the user's own by which fastdist was called."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from types import FrameType
+
+_told: set[str] = set()
+
+
+def warn_caller(text: str, category: type[Warning] = UserWarning, *, once: bool = False) -> None:
+    """Warn at the innermost line outside of fastdist; with once, in this process only once."""
+    if once:
+        if text in _told:
+            return
+        _told.add(text)
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("fastdist"):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(text, category, stacklevel=level)
+
+
+def forget_what_was_told() -> None:
+    """Let what is told once be told again, as in a new process."""
+    _told.clear()

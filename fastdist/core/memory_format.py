@@ -1,0 +1,71 @@
+"""How elements lie in memory, in PyTorch's words: formats to ask for, and the one layout."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .errors import ShapeError
+
+
+class MemoryFormat:
+    """An order of axes in memory. `axes` is that order by the number of axes, from the slowest to
+    the fastest; None for formats that fit any number.
+    """
+
+    __slots__ = ("axes", "name")
+
+    def __init__(self, name: str, axes: tuple[int, ...] | None = None) -> None:
+        self.name = name
+        self.axes = axes
+
+    def __repr__(self) -> str:
+        return f"fastdist.{self.name}"
+
+    def __reduce__(self) -> Any:
+        return _by_name, (self.name,)
+
+    def require_rank(self, ndim: int) -> None:
+        """Raise RuntimeError for a tensor that has not as many axes as this format orders."""
+        if self.axes is not None and ndim != len(self.axes):
+            raise ShapeError(
+                f"required rank {len(self.axes)} tensor to use {self.name} format, got {ndim} axes"
+            )
+
+
+contiguous_format: Final = MemoryFormat("contiguous_format")
+preserve_format: Final = MemoryFormat("preserve_format")
+channels_last: Final = MemoryFormat("channels_last", (0, 2, 3, 1))
+channels_last_3d: Final = MemoryFormat("channels_last_3d", (0, 2, 3, 4, 1))
+
+FORMATS: Final = {
+    one.name: one for one in (contiguous_format, preserve_format, channels_last, channels_last_3d)
+}
+
+
+def _by_name(name: str) -> MemoryFormat:
+    return FORMATS[name]
+
+
+class MemoryLayout:
+    """PyTorch's word for whether elements lie strided or sparse."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"fastdist.{self.name}"
+
+    def __eq__(self, other: object) -> bool:
+        # A Tensor's own `layout` says more than the word.
+        return self is other or getattr(other, "word", None) == self.name
+
+    __hash__ = object.__hash__
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+strided: Final = MemoryLayout("strided")
+sparse_coo: Final = MemoryLayout("sparse_coo")

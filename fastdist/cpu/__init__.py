@@ -1,0 +1,49 @@
+"""The CPU under the names by which PyTorch's programs ask for a device: it is always there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.missing import explain_missing
+from . import amp
+
+__all__ = [
+    "amp",
+    "current_device",
+    "device_count",
+    "is_available",
+    "is_initialized",
+    "set_device",
+    "synchronize",
+]
+
+
+def is_available() -> bool:
+    """Return True."""
+    return True
+
+
+def is_initialized() -> bool:
+    """Return True."""
+    return True
+
+
+def device_count() -> int:
+    """Return 1."""
+    return 1
+
+
+def current_device() -> str:
+    """Return "cpu"."""
+    return "cpu"
+
+
+def set_device(device: Any) -> None:
+    """Do nothing: there is one."""
+
+
+def synchronize(device: Any = None) -> None:
+    """Do nothing: what runs here has ended when its call returns."""
+
+
+explain_missing(__name__)

@@ -1,0 +1,79 @@
+"""How worker processes start: forked where nothing forbids it, by a server that forks otherwise."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import threading
+import time
+from multiprocessing import forkserver
+from multiprocessing.context import BaseContext
+from typing import Any
+
+from ..namespace.threads import end_idle_threads
+
+# Note [Fork, or a server]
+# A forked child is there in milliseconds and has all that its parent has, what does not pickle too.
+# But it has one thread only: a lock that another thread held stays locked for ever, and a pool
+# without its threads, a ZeroMQ context or a CUDA driver waits for them. So a process forks if it
+# has no other thread at that moment, which the system tells: nothing has to be known of who might
+# have started some. The two that fastdist itself starts, OpenMP's and OpenBLAS's, which wait
+# between two kernels, are ended before the look, and start again with the next large kernel.
+#
+# Otherwise the first workers start a server, a process that imports fastdist once and forks what is
+# asked for; it lives as long as this process. What it forks is sent what it needs, so that must
+# pickle, and it reads the script again, as spawned processes do.
+_PRELOADED = "fastdist.data.worker_process"
+_KERNELS = "fastdist.kernels.cpu.launch"
+# A thread that has been joined may be in the system's list for a moment.
+_PATIENCE_S = 0.05
+
+
+def choose_start(given: Any) -> tuple[BaseContext, str]:
+    """Return a context of multiprocessing, and in words why it does not fork, if it does not.
+
+    Note    a context that was given stands, and so does a "spawn" of set_start_method
+    """
+    if given is not None:
+        if given.get_start_method() == "forkserver":
+            _preload()
+        return given, f"multiprocessing_context={given.get_start_method()!r} was given"
+    if multiprocessing.get_start_method(allow_none=True) == "spawn":
+        return multiprocessing.get_context("spawn"), "the start method of this process is 'spawn'"
+    reason = why_not_fork()
+    if reason is None:
+        return multiprocessing.get_context("fork"), ""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn"), reason
+    _preload()
+    return multiprocessing.get_context("forkserver"), reason
+
+
+def why_not_fork() -> str | None:
+    """Return what forbids this process to fork, or None.
+
+    Source  see Note [Fork, or a server]
+    """
+    if sys.platform != "linux":
+        return f"a fork is not safe on {sys.platform}"
+    others = [thread.name for thread in threading.enumerate()]
+    others.remove(threading.current_thread().name)
+    if others:
+        return f"this process has other threads ({', '.join(others)})"
+    end_idle_threads()
+    deadline = time.monotonic() + _PATIENCE_S
+    while (count := len(os.listdir("/proc/self/task"))) > 1 and time.monotonic() < deadline:
+        os.sched_yield()
+    if count > 1:
+        return f"libraries in this process have threads of their own ({count - 1})"
+    return None
+
+
+def _preload() -> None:
+    server: Any = forkserver._forkserver
+    # Where nobody has said what to load. Not the script, the default: one that is not guarded would
+    # run in the server.
+    if server._preload_modules == ["__main__"]:
+        names = [_PRELOADED, *([_KERNELS] if _KERNELS in sys.modules else [])]
+        forkserver.set_forkserver_preload(names)

@@ -1,0 +1,198 @@
+"""What every backend offers, and where they are found."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+
+import numpy as np
+
+from fastdist.core.errors import DeviceError
+
+if TYPE_CHECKING:
+    from fastdist.core.scalar import Body
+
+
+class Array(Protocol):
+    """Memory of a device, with NumPy's metadata and basic views.
+
+    Units   strides and nbytes in bytes
+    Note    metadata and views run nothing on the device; only `reshape` of a layout that no view
+            can express copies
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def strides(self) -> tuple[int, ...]: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def reshape(self, shape: Sequence[int], /) -> Any: ...
+    def transpose(self, axes: Sequence[int], /) -> Any: ...
+    def view(self, dtype: np.dtype[Any], /) -> Any:
+        """Return the same bytes as elements of another dtype, as NumPy does."""
+
+    def __getitem__(self, index: Any, /) -> Any:
+        """Return a view; index holds integers, slices, Ellipsis and None only."""
+
+
+class Event(Protocol):
+    """A point in a stream's work."""
+
+    def query(self) -> bool:
+        """Say whether the stream has passed this point; never waits."""
+
+    def synchronize(self) -> None:
+        """Wait until the stream has passed this point. Raises what failed on the way to it."""
+
+
+class Stream(Protocol):
+    """An ordered queue of a device's work. `with stream:` makes it this thread's current one."""
+
+    @property
+    def index(self) -> int | None:
+        """The index of its device; None for the CPU."""
+
+    def record_event(self) -> Event:
+        """Mark the end of the work queued so far."""
+
+    def wait_event(self, event: Event) -> None:
+        """Let work queued from now on start after the event, without making the caller wait."""
+
+    def query(self) -> bool:
+        """Say whether all queued work is done; never waits."""
+
+    def synchronize(self) -> None:
+        """Wait until all queued work is done. Raises what failed on the way."""
+
+    def launch_host_function(self, function: Callable[[], object]) -> None:
+        """Call function, on any thread, after the work queued so far; it may not use the device."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+class Backend(Protocol):
+    """All that the rest of fastdist asks of a kind of device.
+
+    Thread  any; work goes to the calling thread's current stream of the device
+    Note    `index` is the device's number, None meaning the CPU, and 0 elsewhere. Among the
+            operands of `pointwise` and of kernels a NumPy array of shape () is a number passed by
+            value, on every backend
+    """
+
+    type: str
+
+    def device_count(self) -> int: ...
+
+    def empty(
+        self, shape: Sequence[int], dtype: np.dtype[Any], index: int | None = None
+    ) -> Any: ...
+
+    def from_numpy(self, array: np.ndarray, index: int | None = None) -> Any:
+        """Return an array of the device with these values: a copy, except on the CPU."""
+
+    def to_numpy(self, array: Any) -> np.ndarray:
+        """Wait for the current stream and return the values: a copy, except on the CPU."""
+
+    def index_of(self, array: Any) -> int | None:
+        """Return the index of the device on which the array lives."""
+
+    def data_ptr(self, array: Any) -> int:
+        """Return the address of the first element: a name for the memory, not for reading it."""
+
+    def expand(self, array: Any, shape: Sequence[int]) -> Any:
+        """Return a view broadcast to shape, with stride 0 along repeated axes; only for reading."""
+
+    def as_strided(
+        self, array: Any, shape: Sequence[int], strides_bytes: Sequence[int], offset_bytes: int = 0
+    ) -> Any:
+        """Return a view of the memory behind array; offset_bytes counts from its first element."""
+
+    def copy_into(self, out: Any, array: Any) -> None:
+        """Write array into out: casts as C does, broadcasts, and may cross devices of this type."""
+
+    def pointwise(self, body: Body, arrays: Sequence[Any], out: Any) -> None:
+        """Write the body's value into out; arrays have the compute dtype and broadcast to out."""
+
+    def kernel(self, name: str) -> Callable[..., None]:
+        """Return the structured kernel `module.function` of this backend.
+
+        Note    it takes the arrays it reads, those it writes, then numbers; arrays of length 0 too
+        """
+
+    def add_into(self, accumulator: Any, array: Any) -> None:
+        """Add array to accumulator in place; same shape, same dtype."""
+
+    def current_stream(self, index: int | None = None) -> Stream:
+        """Return the stream that this thread's work goes to: at first the device's default one."""
+
+    def stream(self, index: int | None = None) -> Stream:
+        """Return a side stream of the device, from a pool."""
+
+    def record_stream(self, array: Any, stream: Stream) -> None:
+        """Keep array's memory, once freed, from new use until stream's work of then is done."""
+
+    def synchronize(self, index: int | None = None) -> None:
+        """Wait for all work of the device. Raises what failed."""
+
+
+_loaded: Final[dict[str, Backend]] = {}
+_loaders: Final[dict[str, Callable[[], Backend]]] = {}
+# Guards _loaders and the loading of one backend; a loader may import modules while it is held,
+# nothing else.
+_loaders_lock: Final = threading.RLock()
+
+
+def backend_of(device_type: str) -> Backend:
+    """Return the backend of a device type, loading it at the first call.
+
+    Raises  DeviceError if there is no such type, or this machine cannot offer it
+    """
+    backend = _loaded.get(device_type)
+    return _load(device_type) if backend is None else backend
+
+
+def register_backend(device_type: str, load: Callable[[], Backend]) -> None:
+    """Say how the backend of a new device type is made, at the first call of backend_of."""
+    with _loaders_lock:
+        if device_type in _loaders:
+            raise DeviceError(f"a backend of type {device_type!r} is registered already")
+        _loaders[device_type] = load
+
+
+def _load(device_type: str) -> Backend:
+    with _loaders_lock:
+        if device_type in _loaded:
+            return _loaded[device_type]
+        if device_type not in _loaders:
+            known = ", ".join(sorted(_loaders))
+            raise DeviceError(f"no backend of type {device_type!r}; known types: {known}")
+        backend = _loaded[device_type] = _loaders[device_type]()
+        return backend
+
+
+def _of_this_room(module: str) -> Callable[[], Backend]:
+    def load() -> Backend:
+        backend: Backend = import_module(f"{__package__}.{module}").load()
+        return backend
+
+    return load
+
+
+for _type in ("cpu", "cuda", "sim"):
+    register_backend(_type, _of_this_room(_type))

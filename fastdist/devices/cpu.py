@@ -1,0 +1,228 @@
+"""The CPU: NumPy's memory, and kernels that run at once in the calling thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from fastdist.core.errors import ShapeError
+from fastdist.kernels.cpu.silence import silent
+
+from .backend import Backend
+from .find_kernel import find_kernel
+
+if TYPE_CHECKING:
+    from fastdist.core.scalar import Body
+
+
+_MIB = 1 << 20
+_KEPT_BLOCK = 16 * _MIB
+
+
+def keep_freed_memory() -> None:
+    """Let glibc hand freed blocks of up to 16 MiB out again, instead of mapping each anew.
+
+    See Note [Freed memory].
+    """
+    np.empty(_KEPT_BLOCK - _MIB // 16, np.uint8)
+
+
+# Note [Freed memory]
+# At first glibc asks the kernel for each block over 128 KiB, gives it back when it is freed, and
+# gives back what lies free at the heap's end beyond that too. A step of training frees what its
+# forward pass kept, so the next one pays a page fault for every 4 KiB that it writes: 1100 in a
+# step of a GPT of width 256, a twelfth of its CPU time. glibc raises the first bound to the largest
+# mapped block that was freed (up to 32 MiB), and the second to twice that. So a block of 16 MiB
+# that nobody writes is freed here: it costs 64 us and no memory, and a heap keeps at most 32 MiB
+# that lie free at its end. Who sets MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ keeps the
+# bounds that these ask for; other allocators go on as they did.
+keep_freed_memory()
+
+
+class CpuEvent:
+    """A point that is always passed, for work is done when its call returns."""
+
+    __slots__ = ()
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        pass
+
+
+class CpuStream:
+    """The order in which a thread calls: nothing is ever queued."""
+
+    __slots__ = ()
+    index = None
+
+    def record_event(self) -> CpuEvent:
+        return _EVENT
+
+    def wait_event(self, event: Any) -> None:
+        # An event of a device is waited for here and now: the next CPU work is the caller's next
+        # statement.
+        event.synchronize()
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        pass
+
+    def launch_host_function(self, function: Callable[[], object]) -> None:
+        function()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pass
+
+
+_EVENT = CpuEvent()
+_STREAM = CpuStream()
+
+
+def _copy_into(out: np.ndarray, array: np.ndarray) -> None:
+    np.copyto(out, array, casting="unsafe")
+
+
+def _add_into(accumulator: np.ndarray, array: np.ndarray) -> None:
+    np.add(accumulator, array, accumulator)
+
+
+# Silent about NaN and overflow, which are the caller's wish here. Functions, since they are called
+# for each gradient that meets another one: a method would put one more frame around them.
+copy_into: Callable[[np.ndarray, np.ndarray], None] = silent(_copy_into)
+add_into: Callable[[np.ndarray, np.ndarray], None] = silent(_add_into)
+
+
+class CpuBackend:
+    """NumPy arrays, and the kernels of fastdist.kernels.cpu."""
+
+    type = "cpu"
+    copy_into = staticmethod(copy_into)
+    add_into = staticmethod(add_into)
+
+    def __init__(self) -> None:
+        self._kernels: dict[str, Callable[..., None]] = {}
+        self._kernel_for: Callable[[Body], Any] | None = None
+
+    def device_count(self) -> int:
+        return 1
+
+    def empty(
+        self, shape: Sequence[int], dtype: np.dtype[Any], index: int | None = None
+    ) -> np.ndarray:
+        return np.empty(shape, dtype)
+
+    def from_numpy(self, array: np.ndarray, index: int | None = None) -> np.ndarray:
+        return array
+
+    def to_numpy(self, array: np.ndarray) -> np.ndarray:
+        return array
+
+    def index_of(self, array: np.ndarray) -> None:
+        return None
+
+    def data_ptr(self, array: np.ndarray) -> int:
+        return int(array.__array_interface__["data"][0])
+
+    def expand(self, array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+        strides = expanded_strides(array, shape)
+        if array.flags.forc:
+            # A third of as_strided's time; memory without gaps lends its buffer.
+            view: np.ndarray = np.ndarray(shape, array.dtype, array, 0, strides)
+        else:
+            view = as_strided(array, shape, strides)
+        repeated = [n for n, s in zip(shape, strides, strict=True) if n > 1 and s == 0]
+        if repeated and view.size:
+            view.flags.writeable = False  # one place in memory stands for many elements
+        return view
+
+    def as_strided(
+        self,
+        array: np.ndarray,
+        shape: Sequence[int],
+        strides_bytes: Sequence[int],
+        offset_bytes: int = 0,
+    ) -> np.ndarray:
+        if offset_bytes:
+            array = _starting_at(array, offset_bytes)
+        return as_strided(array, shape, strides_bytes)
+
+    def pointwise(self, body: Body, arrays: Sequence[np.ndarray], out: np.ndarray) -> None:
+        if self._kernel_for is None:
+            self._kernel_for = import_module("fastdist.kernels.cpu.pointwise").kernel_for
+        self._kernel_for(body).run(arrays, out)
+
+    def kernel(self, name: str) -> Callable[..., None]:
+        found = self._kernels.get(name)
+        if found is None:
+            found = self._kernels[name] = find_kernel("cpu", name)
+        return found
+
+    def current_stream(self, index: int | None = None) -> CpuStream:
+        return _STREAM
+
+    def stream(self, index: int | None = None) -> CpuStream:
+        return _STREAM
+
+    def record_stream(self, array: np.ndarray, stream: Any) -> None:
+        pass
+
+    def synchronize(self, index: int | None = None) -> None:
+        pass
+
+
+def expanded_strides(array: Any, shape: Sequence[int]) -> list[int]:
+    """Return the strides in bytes of array seen as shape, 0 along repeated axes.
+
+    Raises  ShapeError if an axis is neither 1 nor as long as asked for
+    """
+    added = len(shape) - len(array.shape)
+    strides = [0] * added
+    fits = added >= 0
+    for length, stride, wanted in zip(array.shape, array.strides, shape[added:], strict=False):
+        fits = fits and (length in (1, wanted))
+        strides.append(stride if length == wanted else 0)
+    if not fits:
+        raise ShapeError(
+            f"expand: an array of shape {array.shape} cannot be seen as {tuple(shape)}"
+        )
+    return strides
+
+
+def load() -> Backend:
+    """Return the CPU's backend."""
+    return CpuBackend()
+
+
+class _Memory:
+    """A pointer to memory that `base` keeps alive, in NumPy's array interface."""
+
+    def __init__(self, base: np.ndarray, address: int) -> None:
+        self.base = base
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": (1,),
+            "typestr": base.dtype.str,
+            "data": (address, not base.flags.writeable),
+        }
+
+
+def _starting_at(array: np.ndarray, offset_bytes: int) -> np.ndarray:
+    address = int(array.__array_interface__["data"][0]) + offset_bytes
+    return np.asarray(_Memory(array, address))

@@ -1,0 +1,203 @@
+"""Mixed precision: in which dtype an op of PyTorch's lists computes while autocast is on.
+
+While it is on in some thread, `modes.tracers` is not zero and every op goes the general way, which
+asks here; while it is off, nobody asks. A composite whose name is in the lists asks before it runs,
+an op in its general way: what it is made of may be told again, and is in that dtype already.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..core.dtypes import DType, float32, float64, promote
+from ..graph.modes import count_special, count_tracers, modes, tls
+from ..tensor.tensor import Tensor
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_CONVOLUTIONS = """
+    conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d conv_tbc convolution
+"""
+_LOSSES = """
+    cosine_embedding_loss cross_entropy ctc_loss hinge_embedding_loss kl_div l1_loss
+    margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss nll_loss poisson_nll_loss
+    smooth_l1_loss soft_margin_loss triplet_margin_loss
+    binary_cross_entropy_with_logits multilabel_soft_margin_loss
+"""
+# Device type -> what computes in autocast's dtype, in float32, in the widest of its inputs' dtypes.
+# Source: PyTorch, aten/src/ATen/autocast_mode.h; with the names of the ops here.
+_LOWER = {
+    "cpu": _words(
+        f"""{_CONVOLUTIONS} addbmm addmm baddbmm bmm linear linear_kernel matmul mm prelu
+        prelu_kernel scaled_dot_product_attention"""
+    ),
+    "cuda": _words(
+        f"""{_CONVOLUTIONS} addbmm addmm addmv addr baddbmm bmm chain_matmul einsum linear
+        linear_kernel matmul mm mv multi_dot prelu prelu_kernel scaled_dot_product_attention"""
+    ),
+}
+_FLOAT32 = {
+    "cpu": _words(
+        f"""{_LOSSES} adaptive_avg_pool3d avg_pool3d binary_cross_entropy cdist cholesky
+        grid_sample huber_loss inverse lu_solve max_pool3d max_unpool2d max_unpool3d nanquantile
+        pinverse prod quantile trace"""
+    ),
+    "cuda": _words(
+        f"""{_LOSSES} acos asin cdist cosh cosine_similarity cumprod cumsum dist erfinv exp expm1
+        group_norm layer_norm log log10 log1p log2 log_softmax norm normalize
+        pairwise_distance pow prod reciprocal renorm rsqrt sinh softmax softmin softplus sum tan"""
+    ),
+}
+_WIDEST = {
+    "cpu": _words("cat stack index_copy"),
+    "cuda": _words(
+        """addcdiv addcmul atan2 bilinear cat cross dot grid_sample index_put scatter_add stack
+        tensordot"""
+    ),
+}
+NAMES = frozenset[str]().union(*[s for by in (_LOWER, _FLOAT32, _WIDEST) for s in by.values()])
+
+
+class _ThreadCasts(threading.local):
+    # Device type -> the dtype, of the innermost open block; None where it says enabled=False.
+    dtypes: dict[str, DType | None]
+    depth = 0
+    # Parameters cast in this outermost block, each with its version: a weight is cast once.
+    cache: dict[int, tuple[Tensor, int, Tensor]]
+    is_cached = True
+
+    def __init__(self) -> None:
+        self.dtypes = {}
+        self.cache = {}
+
+
+casts = _ThreadCasts()
+
+
+def enter(device_type: str, dtype: DType | None, is_cached: bool) -> tuple[Any, bool]:
+    """Cast on a device from now on (None: no longer) in this thread; return what leave takes."""
+    before = casting_now()
+    _enter(({**casts.dtypes, device_type: dtype}, is_cached))
+    return before
+
+
+def leave(before: tuple[Any, bool]) -> None:
+    """Go back to what was before enter."""
+    count_tracers(-1)
+    count_special(-1)
+    casts.dtypes, casts.is_cached = before
+    casts.depth -= 1
+    if casts.depth == 0:
+        casts.cache.clear()
+
+
+@contextmanager
+def casting_as(before: tuple[Any, bool]) -> Iterator[None]:
+    """Inside this block, cast as this thread did when it asked for `casting_now`."""
+    outside = casting_now()
+    if not before[0] and not outside[0]:  # the usual case, in which ops keep their short way
+        yield
+        return
+    _enter(before)
+    try:
+        yield
+    finally:
+        leave(outside)
+
+
+def casting_now() -> tuple[Any, bool]:
+    """Return to what dtypes this thread casts, by device, and whether it keeps cast parameters."""
+    return casts.dtypes, casts.is_cached
+
+
+def _enter(state: tuple[Any, bool]) -> None:
+    casts.dtypes, casts.is_cached = state
+    casts.depth += 1
+    count_special(1)
+    count_tracers(1)
+
+
+def dtype_on(device_type: str) -> DType | None:
+    """Return the dtype to which this thread casts on a device now, or None."""
+    return casts.dtypes.get(device_type)
+
+
+def cast_operands(name: str, operands: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the operands of an op, or arguments of a composite, in the dtype that the lists say.
+
+    Note    called where modes.tracers is not zero
+    """
+    dtypes = casts.dtypes
+    if not dtypes or name not in NAMES:
+        return tuple(operands)
+    tensors = [one for one in _flat(operands) if isinstance(one, Tensor)]
+    if not tensors:
+        return tuple(operands)
+    place = tensors[0].layout.device.type
+    lower = dtypes.get(place)
+    if lower is None:
+        return tuple(operands)
+    if name in _LOWER[place]:
+        wanted = lower
+    elif name in _FLOAT32[place]:
+        wanted = float32
+    elif name in _WIDEST[place]:
+        eligible = [one.layout.dtype for one in tensors if _is_eligible(one)]
+        wanted = functools.reduce(promote, eligible, lower)
+    else:
+        return tuple(operands)
+    return tuple([_cast(one, wanted) for one in operands])
+
+
+def _flat(operands: Sequence[Any]) -> list[Any]:
+    return [
+        one
+        for operand in operands
+        for one in (operand if operand.__class__ in (tuple, list) else (operand,))
+    ]
+
+
+def _is_eligible(tensor: Tensor) -> bool:
+    dtype = tensor.layout.dtype
+    return dtype.is_floating_point and dtype is not float64
+
+
+def _cast(value: Any, wanted: DType) -> Any:
+    if value.__class__ in (tuple, list):
+        return type(value)([_cast(one, wanted) for one in value])
+    if not isinstance(value, Tensor) or not _is_eligible(value) or value.layout.dtype is wanted:
+        return value
+    edge = value.edge
+    if (
+        wanted is float32
+        or edge is None
+        or not edge.is_accumulate
+        or not casts.is_cached
+        or (modes.grad_off and not tls.grad)
+    ):
+        return value.to(wanted)
+    version = value._version
+    found = casts.cache.get(id(value))
+    if found is None or found[0] is not value or found[1] != version:
+        found = casts.cache[id(value)] = (value, version, value.to(wanted))
+    return found[2]
+
+
+def casting(name: str) -> Callable[..., Any] | None:
+    """Return what casts the arguments of a composite of this name, if the lists have it."""
+    if name not in NAMES:
+        return None
+
+    def cast(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        # Together: what is widest counts for all.
+        found = cast_operands(name, (*args, *kwargs.values()))
+        return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
+
+    return cast

@@ -1,0 +1,156 @@
+"""In-place changes of what memory a tensor is, not of its numbers: `set_`, `resize_`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.errors import DTypeError, GraphError, ShapeError
+from ..devices.backend import backend_of
+from ..tensor.layout import Shape, contiguous_strides, count_elements
+from ..tensor.memory import flat_of, reach, root_of, seen_at, storage_offset
+from ..tensor.storage import BoundedStorage
+from ..tensor.tensor import Tensor, layout_of
+from ..tensor.typed_storage import TypedStorage, UntypedStorage
+from .inplace import require_may_change
+
+
+def set_(
+    self: Tensor,
+    source: Any = None,
+    storage_offset: int = 0,
+    size: Any = None,
+    stride: Any = None,
+) -> Tensor:
+    """Let this tensor be other memory: that of a tensor, a storage or a part of one; none given, no
+    memory at all. Return the tensor.
+
+    Raises  RuntimeError for another dtype or device, for what leaves the storage, and for a leaf
+            that requires grad outside of no_grad
+    Note    a storage does not grow, as PyTorch's may
+    """
+    require_may_change(self, writing=False)
+    dtype, device = self.layout.dtype, self.layout.device
+    if isinstance(source, Tensor) and size is None:
+        _require_kind(source.layout.dtype, dtype, source.layout.device, device)
+        return _take(self, source.array, root_of(source))
+    if isinstance(source, Tensor):
+        source = TypedStorage(
+            wrap_storage=UntypedStorage.around(flat_of(source), source.layout.device),
+            dtype=source.layout.dtype,
+        )
+    if source is None:
+        source = UntypedStorage(0, device=device)
+    if not isinstance(source, TypedStorage | UntypedStorage):
+        raise TypeError(
+            f"set_(): argument 'source' must be a Tensor or a storage, not {type(source).__name__}"
+        )
+    _require_kind(getattr(source, "dtype", dtype), dtype, source.device, device)
+    flat = source.untyped().raw
+    shape = (flat.nbytes // dtype.itemsize - storage_offset,) if size is None else _sizes(size)
+    strides = contiguous_strides(shape) if stride is None else _sizes(stride)
+    require_inside(shape, strides, storage_offset, dtype.itemsize, flat.nbytes)
+    array = seen_at(flat, dtype.numpy, device, storage_offset, shape, strides)
+    source.untyped()._is_own = False
+    return _take(self, array, flat)
+
+
+def _require_kind(given: Any, wanted: Any, device: Any, here: Any) -> None:
+    if given is not wanted:
+        raise DTypeError(
+            f"Could not set tensor of type {given.name} to a tensor of type {wanted.name}"
+        )
+    if device is not here:
+        raise RuntimeError(
+            f'Attempted to set the storage of a tensor on device "{here}" to a storage on '
+            f'different device "{device}".  This is no longer allowed; the devices must match.'
+        )
+
+
+def _sizes(given: Any) -> Shape:
+    return (given,) if isinstance(given, int) else tuple([n.__index__() for n in given])
+
+
+def require_inside(shape: Shape, strides: Shape, offset: int, itemsize: int, nbytes: int) -> None:
+    """Raise unless the elements that shape, strides and offset name lie in nbytes of memory.
+
+    Raises  RuntimeError
+    """
+    if offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
+    if len(shape) != len(strides):
+        raise ShapeError(
+            f"mismatch in length of strides and shape: {len(strides)} strides, {len(shape)} sizes"
+        )
+    if min(shape, default=0) < 0 or min(strides, default=0) < 0:
+        raise RuntimeError(f"sizes and strides must not be negative, got {shape} and {strides}")
+    needed = (offset + reach(shape, strides)) * itemsize if count_elements(shape) else 0
+    if needed > nbytes:
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, "
+            f"and itemsize {itemsize} requiring a storage size of {needed} are out of bounds for "
+            f"storage of size {nbytes}"
+        )
+
+
+def _take(target: Tensor, array: Any, memory: Any) -> Tensor:
+    """Let target be array, which lies in memory, and count that as a change."""
+    version = target._version
+    if target.extra is not None:
+        # Of what it was a view it is none any more.
+        target.extra.base = target.extra.replay = None
+    target.array, target.layout = array, layout_of(array, target.layout.device)
+    target._storage = BoundedStorage(memory)
+    target._storage.version = version + 1
+    if target.edge is not None and target.edge.is_accumulate:
+        target.edge.attach(target)
+    return target
+
+
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Give this tensor other sizes, in C order; what lies in its memory stays, what is new is not
+    written. Return the tensor.
+
+    Raises  RuntimeError for a tensor that requires grad
+    Note    where the memory is too short, this tensor gets other memory, and views keep the old
+    """
+    if self.edge is not None:
+        raise GraphError("cannot resize variables that require grad")
+    given = sizes[0] if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else sizes
+    shape = _sizes(given)
+    if min(shape, default=0) < 0:
+        raise ShapeError(f"Trying to create tensor with negative dimension {min(shape)}: {shape}")
+    if shape == self.layout.shape:
+        return self
+    dtype, device = self.layout.dtype, self.layout.device
+    flat, offset = flat_of(self), storage_offset(self)
+    backend = backend_of(device.type)
+    needed = (offset + count_elements(shape)) * dtype.itemsize
+    if needed > flat.nbytes:
+        fresh = backend.empty((needed // dtype.itemsize,), dtype.numpy, device.index)
+        old = flat[: flat.nbytes // dtype.itemsize * dtype.itemsize].view(dtype.numpy)
+        backend.copy_into(fresh[: old.shape[0]], old)
+        flat = fresh.view(flat.dtype)
+    array = seen_at(flat, dtype.numpy, device, offset, shape, contiguous_strides(shape))
+    return _take(self, array, flat)
+
+
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """Give this tensor the sizes of another. Raises as resize_."""
+    return resize_(self, the_template.layout.shape)
+
+
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Return whether both are the same elements of the same memory."""
+    if self.layout is not tensor.layout:
+        return False
+    data_ptr = backend_of(self.layout.device.type).data_ptr
+    same = data_ptr(self.array) == data_ptr(tensor.array)
+    return same and storage_offset(self) == storage_offset(tensor)
+
+
+METHODS: dict[str, Any] = {
+    "set_": set_,
+    "resize_": resize_,
+    "resize_as_": resize_as_,
+    "is_set_to": is_set_to,
+}

@@ -1,0 +1,304 @@
+"""One coin: Bernoulli, ContinuousBernoulli and Geometric, given by probabilities or log odds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ..graph.modes import no_grad
+from ..namespace.limits import finfo
+from ..ops.creation import arange, ones_like, zeros_like
+from ..ops.losses import binary_cross_entropy_with_logits
+from ..ops.random import bernoulli, rand
+from ..ops.selection import where
+from ..tensor.tensor import Size, Tensor
+from . import constraints
+from .distribution import Distribution
+from .exp_family import ExponentialFamily
+from .utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits
+
+__all__ = ["Bernoulli", "ContinuousBernoulli", "Geometric"]
+
+
+def require_one(probs: Any, logits: Any) -> None:
+    """Raise ValueError unless just one of them is given."""
+    if (probs is None) == (logits is None):
+        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+
+
+class Odds(Distribution):
+    """What is given by the probability of 1, or by its log odds."""
+
+    arg_constraints: ClassVar[Any] = {
+        "probs": constraints.unit_interval,
+        "logits": constraints.real,
+    }
+
+    @lazy_property
+    def logits(self) -> Tensor:
+        """Return the log odds."""
+        return probs_to_logits(self.probs, is_binary=True)
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        """Return the probabilities of 1."""
+        return logits_to_probs(self.logits, is_binary=True)
+
+    @property
+    def _param(self) -> Tensor:
+        given = self.__dict__.get("probs")
+        return self.logits if given is None else given
+
+    @property
+    def param_shape(self) -> Size:
+        """Return the shape of the parameter."""
+        return self._param.shape
+
+    def _values(self, count: int, expand: bool) -> Tensor:
+        """Return 0, 1, ... count - 1 along a new first axis."""
+        values = arange(count, dtype=self._param.dtype, device=self._param.device)
+        values = values.view((-1, *(1 for _ in self._batch_shape)))
+        return values.expand((-1, *self._batch_shape)) if expand else values
+
+
+class Bernoulli(Odds, ExponentialFamily):
+    """1 with probability probs, else 0."""
+
+    support: Any = constraints.boolean
+    has_enumerate_support = True
+    _batched: ClassVar = {"probs": 0, "logits": 0}
+    _mean_carrier_measure = 0
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        require_one(probs, logits)
+        if probs is not None:
+            (self.probs,) = broadcast_all(probs)
+        else:
+            (self.logits,) = broadcast_all(logits)
+        super().__init__(self._param.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean."""
+        return self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value; NaN where both are equally likely."""
+        mode = (self.probs >= 0.5).to(self.probs.dtype)
+        return where(self.probs == 0.5, math.nan, mode)
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance."""
+        return self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples, without gradients."""
+        with no_grad():
+            return bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the probability of value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        return -binary_cross_entropy_with_logits(logits, value, reduction="none")
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """Return 0 and 1 along a new first axis."""
+        return self._values(2, expand)
+
+    @property
+    def _natural_params(self) -> tuple[Tensor]:
+        return (self.probs.logit(),)
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        return natural_params[0].exp().log1p()
+
+
+class Geometric(Odds):
+    """The number of failures before the first success."""
+
+    support: Any = constraints.nonnegative_integer
+    _batched: ClassVar = {"probs": 0, "logits": 0}
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        require_one(probs, logits)
+        if probs is not None:
+            (self.probs,) = broadcast_all(probs)
+        else:
+            (self.logits,) = broadcast_all(logits)
+        super().__init__(self._param.shape, validate_args=validate_args)
+        if self._validate_args and probs is not None and not (self.probs > 0).all():
+            value = self.probs
+            raise ValueError(
+                f"Expected parameter probs ({type(value).__name__} of shape "
+                f"{tuple(value.shape)}) of distribution {self!r} to be positive but found invalid "
+                f"values:\n{value.detach()[~(value > 0)]}"
+            )
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean."""
+        return 1.0 / self.probs - 1.0
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value."""
+        return zeros_like(self.probs)
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance."""
+        return (1.0 / self.probs - 1.0) / self.probs
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples, without gradients."""
+        with no_grad():
+            shape = self._extended_shape(sample_shape)
+            u = rand(shape, dtype=self.probs.dtype, device=self.probs.device)
+            u = u.clamp(min=finfo(u.dtype).tiny)
+            return (u.log() / (-self.probs).log1p()).floor()
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the probability of value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        value, probs = broadcast_all(value, self.probs)
+        # A success that is certain comes at once: 0 * log(0) is 0 here.
+        probs = probs.masked_fill((probs == 1) & (value == 0), 0)
+        return value * (-probs).log1p() + self.probs.log()
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        flip = binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+        return flip / self.probs
+
+
+class ContinuousBernoulli(Odds, ExponentialFamily):
+    """Numbers in [0, 1] with density in proportion to probs**x * (1 - probs)**(1 - x).
+
+    Note    between lims, around one half, where the formulas divide by almost 0, Taylor series
+            stand in
+    Source  Loaiza-Ganem and Cunningham 2019, "The continuous Bernoulli"
+    """
+
+    support: Any = constraints.unit_interval
+    has_rsample = True
+    _batched: ClassVar = {"probs": 0, "logits": 0}
+    _mean_carrier_measure = 0
+
+    def __init__(
+        self,
+        probs: Any = None,
+        logits: Any = None,
+        lims: tuple[float, float] = (0.499, 0.501),
+        validate_args: bool | None = None,
+    ) -> None:
+        require_one(probs, logits)
+        if probs is not None:
+            (self.probs,) = broadcast_all(probs)
+            # Before they are clamped, after which none is invalid.
+            if validate_args is not None and not constraints.unit_interval.check(self.probs).all():
+                raise ValueError("The parameter probs has invalid values")
+            self.probs = clamp_probs(self.probs)
+        else:
+            (self.logits,) = broadcast_all(logits)
+        self._lims = lims
+        super().__init__(self._param.shape, validate_args=validate_args)
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        """Return the probabilities of 1."""
+        return clamp_probs(logits_to_probs(self.logits, is_binary=True))
+
+    def _outside_unstable_region(self) -> Tensor:
+        return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
+
+    def _cut_probs(self) -> Tensor:
+        return where(self._outside_unstable_region(), self.probs, self._lims[0])
+
+    def _cont_bern_log_norm(self) -> Tensor:
+        """Return the logarithm of what the density is divided by, negated."""
+        cut = self._cut_probs()
+        below = where(cut <= 0.5, cut, zeros_like(cut))
+        above = where(cut >= 0.5, cut, ones_like(cut))
+        spread = where(cut <= 0.5, (-2.0 * below).log1p(), (2.0 * above - 1.0).log())
+        log_norm = ((-cut).log1p() - cut.log()).abs().log() - spread
+        x = (self.probs - 0.5).square()
+        taylor = math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x
+        return where(self._outside_unstable_region(), log_norm, taylor)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean."""
+        cut = self._cut_probs()
+        mean = cut / (2.0 * cut - 1.0) + 1.0 / ((-cut).log1p() - cut.log())
+        x = self.probs - 0.5
+        taylor = 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x.square()) * x
+        return where(self._outside_unstable_region(), mean, taylor)
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance."""
+        cut = self._cut_probs()
+        spread = cut * (cut - 1.0) / (1.0 - 2.0 * cut).square()
+        variance = spread + 1.0 / ((-cut).log1p() - cut.log()).square()
+        x = (self.probs - 0.5).square()
+        taylor = 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x
+        return where(self._outside_unstable_region(), variance, taylor)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples whose gradients reach the parameters."""
+        shape = self._extended_shape(sample_shape)
+        return self.icdf(rand(shape, dtype=self.probs.dtype, device=self.probs.device))
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        flip = binary_cross_entropy_with_logits(logits, value, reduction="none")
+        return self._cont_bern_log_norm() - flip
+
+    def cdf(self, value: Any) -> Tensor:
+        """Return the probability of at most value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        cut = self._cut_probs()
+        rise = cut.pow(value) * (1.0 - cut).pow(1.0 - value) + cut - 1.0
+        inside = where(self._outside_unstable_region(), rise / (2.0 * cut - 1.0), value)
+        return where(value <= 0.0, 0.0, where(value >= 1.0, 1.0, inside))
+
+    def icdf(self, value: Any) -> Tensor:
+        """Return the number below which samples lie with probability value."""
+        cut = self._cut_probs()
+        down = (-cut).log1p()
+        found = ((-cut + value * (2.0 * cut - 1.0)).log1p() - down) / (cut.log() - down)
+        return where(self._outside_unstable_region(), found, value)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        log_probs0, log_probs1 = (-self.probs).log1p(), self.probs.log()
+        return self.mean * (log_probs0 - log_probs1) - self._cont_bern_log_norm() - log_probs0
+
+    @property
+    def _natural_params(self) -> tuple[Tensor]:
+        return (self.logits,)
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        (x,) = natural_params
+        outside = (x <= self._lims[0] - 0.5) | (x > self._lims[1] - 0.5)
+        cut = where(outside, x, self._lims[0] - 0.5)
+        taylor = 0.5 * x + x.square() / 24.0 - x.pow(4) / 2880.0
+        return where(outside, cut.expm1().abs().log() - cut.abs().log(), taylor)

@@ -1,0 +1,417 @@
+"""Families made of gamma variables: Gamma, Chi2, Dirichlet, Beta, FisherSnedecor and StudentT."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ..namespace.limits import finfo
+from ..ops.creation import as_tensor, empty, full_like, tensor, zeros_like
+from ..ops.draws import _sample_dirichlet, _standard_gamma, exponential_
+from ..ops.embedding import one_hot
+from ..ops.joining import stack
+from ..ops.random import randn
+from ..ops.selection import where
+from ..ops.special import igamma
+from ..tensor.tensor import Tensor
+from . import constraints
+from .distribution import Distribution
+from .exp_family import ExponentialFamily
+from .utils import NUMBER, broadcast_all
+
+__all__ = ["Beta", "Chi2", "Dirichlet", "Exponential", "FisherSnedecor", "Gamma", "StudentT"]
+
+
+class Exponential(ExponentialFamily):
+    """The time until something happens that happens rate times in a unit of time."""
+
+    arg_constraints: ClassVar[Any] = {"rate": constraints.positive}
+    support: Any = constraints.nonnegative
+    has_rsample = True
+    _batched: ClassVar = {"rate": 0}
+    _mean_carrier_measure = 0
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        (self.rate,) = broadcast_all(rate)
+        super().__init__(self.rate.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean."""
+        return self.rate.reciprocal()
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value."""
+        return zeros_like(self.rate)
+
+    @property
+    def stddev(self) -> Tensor:
+        """Return the standard deviation."""
+        return self.rate.reciprocal()
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance."""
+        return self.rate.pow(-2)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples whose gradients reach the parameters."""
+        shape = self._extended_shape(sample_shape)
+        drawn = exponential_(empty(shape, dtype=self.rate.dtype, device=self.rate.device))
+        return drawn / self.rate
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return self.rate.log() - self.rate * value
+
+    def cdf(self, value: Any) -> Tensor:
+        """Return the probability of at most value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return -(-self.rate * value).expm1()
+
+    def icdf(self, value: Any) -> Tensor:
+        """Return the number below which samples lie with probability value."""
+        return -(-value).log1p() / self.rate
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return 1.0 - self.rate.log()
+
+    @property
+    def _natural_params(self) -> tuple[Tensor]:
+        return (-self.rate,)
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        return -(-natural_params[0]).log()
+
+
+class Gamma(ExponentialFamily):
+    """The gamma distribution of shape concentration and of rate, the inverse of its scale."""
+
+    arg_constraints: ClassVar[Any] = {
+        "concentration": constraints.positive,
+        "rate": constraints.positive,
+    }
+    support: Any = constraints.nonnegative
+    has_rsample = True
+    _batched: ClassVar = {"concentration": 0, "rate": 0}
+    _mean_carrier_measure = 0
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        self.concentration, self.rate = broadcast_all(concentration, rate)
+        super().__init__(self.concentration.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean."""
+        return self.concentration / self.rate
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value."""
+        return ((self.concentration - 1) / self.rate).clamp(min=0)
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance."""
+        return self.concentration / self.rate.square()
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples whose gradients reach the parameters."""
+        shape = self._extended_shape(sample_shape)
+        value: Tensor = _standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
+        # Where a small concentration gives 0, whose logarithm no density takes.
+        value.detach().clamp_(min=finfo(value.dtype).tiny)
+        return value
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value."""
+        value = as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)
+        if self._validate_args:
+            self._validate_sample(value)
+        shape, rate = self.concentration, self.rate
+        return shape.xlogy(rate) + (shape - 1).xlogy(value) - rate * value - shape.lgamma()
+
+    def cdf(self, value: Any) -> Tensor:
+        """Return the probability of at most value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return igamma(self.concentration, self.rate * value)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        shape = self.concentration
+        return shape - self.rate.log() + shape.lgamma() + (1.0 - shape) * shape.digamma()
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, Tensor]:
+        return self.concentration - 1, -self.rate
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        x, y = natural_params
+        return (x + 1).lgamma() + (x + 1) * (-y.reciprocal()).log()
+
+
+class Chi2(Gamma):
+    """The sum of df squared normal numbers."""
+
+    arg_constraints: ClassVar[Any] = {"df": constraints.positive}
+    _batched: ClassVar = Gamma._batched
+
+    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+        super().__init__(0.5 * df, 0.5, validate_args=validate_args)
+
+    @property
+    def df(self) -> Tensor:
+        """Return the degrees of freedom."""
+        return self.concentration * 2
+
+
+class Dirichlet(ExponentialFamily):
+    """Points of a simplex: gamma variables of these concentrations, divided by their sum."""
+
+    arg_constraints: ClassVar[Any] = {
+        "concentration": constraints.independent(constraints.positive, 1)
+    }
+    support: Any = constraints.simplex
+    has_rsample = True
+    _batched: ClassVar = {"concentration": 1}
+
+    def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
+        if concentration.dim() < 1:
+            raise ValueError("`concentration` parameter must be at least one-dimensional.")
+        self.concentration = concentration
+        shape = concentration.shape
+        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean."""
+        return self.concentration / self.concentration.sum(-1, True)
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely point."""
+        above = (self.concentration - 1).clamp(min=0.0)
+        mode = above / above.sum(-1, True)
+        corner = one_hot(mode.argmax(-1), above.shape[-1]).to(mode.dtype)
+        return where((self.concentration < 1).all(-1).unsqueeze(-1), corner, mode)
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance."""
+        total = self.concentration.sum(-1, True)
+        spread = self.concentration * (total - self.concentration)
+        return spread / (total.square() * (total + 1))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples whose gradients reach the parameters."""
+        return _sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        powers = (self.concentration - 1.0).xlogy(value).sum(-1)
+        return powers + self.concentration.sum(-1).lgamma() - self.concentration.lgamma().sum(-1)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        k = self.concentration.size(-1)
+        total = self.concentration.sum(-1)
+        volume = self.concentration.lgamma().sum(-1) - total.lgamma()
+        slopes = ((self.concentration - 1.0) * self.concentration.digamma()).sum(-1)
+        return volume - (k - total) * total.digamma() - slopes
+
+    @property
+    def _natural_params(self) -> tuple[Tensor]:
+        return (self.concentration,)
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        (x,) = natural_params
+        return x.lgamma().sum(-1) - x.sum(-1).lgamma()
+
+
+class Beta(ExponentialFamily):
+    """Numbers in (0, 1): the share of the first of two gamma variables."""
+
+    arg_constraints: ClassVar[Any] = {
+        "concentration1": constraints.positive,
+        "concentration0": constraints.positive,
+    }
+    support: Any = constraints.unit_interval
+    has_rsample = True
+    _batched: ClassVar = {"_dirichlet": 0}
+
+    def __init__(
+        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
+    ) -> None:
+        if isinstance(concentration1, NUMBER) and isinstance(concentration0, NUMBER):
+            both = tensor([float(concentration1), float(concentration0)])
+        else:
+            both = stack(broadcast_all(concentration1, concentration0), -1)
+        self._dirichlet = Dirichlet(both, validate_args=validate_args)
+        super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
+
+    @property
+    def concentration1(self) -> Tensor:
+        """Return the concentration at 1."""
+        return self._dirichlet.concentration[..., 0]
+
+    @property
+    def concentration0(self) -> Tensor:
+        """Return the concentration at 0."""
+        return self._dirichlet.concentration[..., 1]
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean."""
+        return self.concentration1 / (self.concentration1 + self.concentration0)
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value."""
+        return self._dirichlet.mode[..., 0]
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance."""
+        total = self.concentration1 + self.concentration0
+        return self.concentration1 * self.concentration0 / (total.square() * (total + 1))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples whose gradients reach the parameters."""
+        return self._dirichlet.rsample(sample_shape).select(-1, 0)
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._dirichlet.log_prob(stack([value, 1.0 - value], -1))
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return self._dirichlet.entropy()
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, Tensor]:
+        return self.concentration1, self.concentration0
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        x, y = natural_params
+        return x.lgamma() + y.lgamma() - (x + y).lgamma()
+
+
+class FisherSnedecor(Distribution):
+    """The ratio of two chi-squares, each divided by its degrees of freedom df1 and df2."""
+
+    arg_constraints: ClassVar[Any] = {"df1": constraints.positive, "df2": constraints.positive}
+    support: Any = constraints.positive
+    has_rsample = True
+    _batched: ClassVar = {"df1": 0, "df2": 0, "_gamma1": 0, "_gamma2": 0}
+
+    def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
+        self.df1, self.df2 = broadcast_all(df1, df2)
+        self._gamma1 = Gamma(self.df1 * 0.5, self.df1, validate_args=False)
+        self._gamma2 = Gamma(self.df2 * 0.5, self.df2, validate_args=False)
+        super().__init__(self.df1.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean; NaN where df2 is at most 2."""
+        df2 = where(self.df2 <= 2, math.nan, self.df2)
+        return df2 / (df2 - 2)
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value; NaN where df1 is at most 2."""
+        mode = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
+        return where(self.df1 <= 2, math.nan, mode)
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance; NaN where df2 is at most 4."""
+        df2 = where(self.df2 <= 4, math.nan, self.df2)
+        spread = 2 * df2.square() * (self.df1 + df2 - 2)
+        return spread / (self.df1 * (df2 - 2).square() * (df2 - 4))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples whose gradients reach the parameters."""
+        below = self._gamma2.rsample(sample_shape)
+        tiny = finfo(below.dtype).tiny
+        return (self._gamma1.rsample(sample_shape) / below.clamp(min=tiny)).clamp(min=tiny)
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        half1, half2, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
+        volume = (half1 + half2).lgamma() - half1.lgamma() - half2.lgamma()
+        rise = half1 * ratio.log() + (half1 - 1) * value.log()
+        return volume + rise - (half1 + half2) * (ratio * value).log1p()
+
+
+class StudentT(Distribution):
+    """Student's distribution: a normal number whose variance was estimated from df more."""
+
+    arg_constraints: ClassVar[Any] = {
+        "df": constraints.positive,
+        "loc": constraints.real,
+        "scale": constraints.positive,
+    }
+    support: Any = constraints.real
+    has_rsample = True
+    _batched: ClassVar = {"df": 0, "loc": 0, "scale": 0, "_chi2": 0}
+
+    def __init__(
+        self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None
+    ) -> None:
+        self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
+        self._chi2 = Chi2(self.df, validate_args=False)
+        super().__init__(self.df.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean; NaN where df is at most 1."""
+        return where(self.df <= 1, math.nan, self.loc)
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value."""
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance; infinite where df is at most 2, NaN where it is at most 1."""
+        # Where df is smaller, some number that has a gradient stands in.
+        df = self.df.masked_fill(self.df <= 2, 3.0)
+        finite = where(self.df > 2, self.scale.square() * df / (df - 2), math.inf)
+        return where(self.df <= 1, full_like(finite, math.nan), finite)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples whose gradients reach the parameters."""
+        shape = self._extended_shape(sample_shape)
+        noise = randn(shape, dtype=self.df.dtype, device=self.df.device)
+        wide = noise * (self._chi2.rsample(sample_shape) / self.df).rsqrt()
+        return self.loc + self.scale * wide
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        away = (value - self.loc) / self.scale
+        volume = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi)
+        volume = volume + (0.5 * self.df).lgamma() - (0.5 * (self.df + 1.0)).lgamma()
+        return -0.5 * (self.df + 1.0) * (away.square() / self.df).log1p() - volume
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        half, above = 0.5 * self.df, 0.5 * (self.df + 1)
+        log_beta = half.lgamma() + math.lgamma(0.5) - above.lgamma()
+        tails = above * (above.digamma() - half.digamma())
+        return self.scale.log() + tails + 0.5 * self.df.log() + log_beta

@@ -1,0 +1,109 @@
+"""What exceeds a high bound: GeneralizedPareto."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ..ops.casting import isclose
+from ..ops.creation import ones_like, zeros_like
+from ..ops.random import rand
+from ..ops.selection import where
+from ..tensor.tensor import Tensor
+from . import constraints
+from .distribution import Distribution
+from .utils import broadcast_all
+
+__all__ = ["GeneralizedPareto"]
+
+
+class GeneralizedPareto(Distribution):
+    """Numbers above loc; concentration 0 is exponential, above it the tail falls as a power."""
+
+    arg_constraints: ClassVar[Any] = {
+        "loc": constraints.real,
+        "scale": constraints.positive,
+        "concentration": constraints.real,
+    }
+    has_rsample = True
+    _batched: ClassVar = {"loc": 0, "scale": 0, "concentration": 0}
+
+    def __init__(
+        self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None
+    ) -> None:
+        self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:
+        """Return the region of the samples."""
+        end = self.loc - self.scale / self.concentration
+        return constraints.interval(self.loc, where(self.concentration < 0, end, math.inf))
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean; NaN where concentration is 1 or more."""
+        valid = self.concentration < 1
+        mean = self.loc + self.scale / (1 - where(valid, self.concentration, 0.5))
+        return where(valid, mean, math.nan)
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value."""
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance; NaN where concentration is one half or more."""
+        valid = self.concentration < 0.5
+        safe = where(valid, self.concentration, 0.25)
+        variance = self.scale.square() / ((1 - safe).square() * (1 - 2 * safe))
+        return where(valid, variance, math.nan)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples whose gradients reach the parameters."""
+        shape = self._extended_shape(sample_shape)
+        return self.icdf(rand(shape, dtype=self.loc.dtype, device=self.loc.device))
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        z = (value - self.loc) / self.scale
+        is_zero, safe = self._safe()
+        power = 1 / safe + ones_like(z)
+        falls = where(power == 0, power, power * (safe * z).log1p())
+        return -self.scale.log() - where(is_zero, z, falls)
+
+    def log_survival_function(self, value: Any) -> Tensor:
+        """Return the logarithm of the probability of more than value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        z = (value - self.loc) / self.scale
+        is_zero, safe = self._safe()
+        return where(is_zero, -z, -(safe * z).log1p() / safe)
+
+    def log_cdf(self, value: Any) -> Tensor:
+        """Return the logarithm of the probability of at most value."""
+        return (-self.log_survival_function(value).exp()).log1p()
+
+    def cdf(self, value: Any) -> Tensor:
+        """Return the probability of at most value."""
+        return self.log_cdf(value).exp()
+
+    def icdf(self, value: Any) -> Tensor:
+        """Return the number below which samples lie with probability value."""
+        is_zero, safe = self._safe()
+        left = (-value).log1p()
+        falls = self.loc + self.scale / safe * (-safe * left).expm1()
+        return where(is_zero, self.loc - self.scale * left, falls)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return self.scale.log() + self.concentration + 1
+
+    def _safe(self) -> tuple[Tensor, Tensor]:
+        """Return where concentration is 0, and it with 1 standing in there."""
+        is_zero = isclose(self.concentration, zeros_like(self.concentration))
+        return is_zero, where(is_zero, 1.0, self.concentration)

@@ -1,0 +1,69 @@
+"""The Kullback-Leibler divergence: a table from pairs of families to formulas, and its rules."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ..tensor.tensor import Tensor
+from .distribution import Distribution
+
+__all__ = ["kl_divergence", "register_kl"]
+
+Formula = Callable[[Any, Any], Any]
+_formulas: dict[tuple[type, type], Formula] = {}
+_found: dict[tuple[type, type], Formula | None] = {}
+
+
+def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
+    """Register the decorated function of (p, q) for two classes of distributions."""
+    for name, given in (("type_p", type_p), ("type_q", type_q)):
+        if not (isinstance(given, type) and issubclass(given, Distribution)):
+            raise TypeError(f"Expected {name} to be a Distribution subclass but got {given}")
+
+    def decorate(formula: Formula) -> Formula:
+        _formulas[type_p, type_q] = formula
+        _found.clear()
+        return formula
+
+    return decorate
+
+
+def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
+    """Return the mean, over samples of p, of log p - log q.
+
+    Raises  NotImplementedError if no formula is registered for the two classes
+    """
+    pair = type(p), type(q)
+    if pair not in _found:
+        _found[pair] = _find(*pair)
+    formula = _found[pair]
+    if formula is None:
+        raise NotImplementedError(
+            f"No KL(p || q) is implemented for p type {type(p).__name__} and q type "
+            f"{type(q).__name__}; register_kl() one, or average "
+            "p.log_prob - q.log_prob over samples"
+        )
+    return formula(p, q)
+
+
+def _find(type_p: type, type_q: type) -> Formula | None:
+    matches = [
+        (one, other)
+        for one, other in _formulas
+        if issubclass(type_p, one) and issubclass(type_q, other)
+    ]
+    if not matches:
+        return None
+    # The nearest class first: the place in the order of inheritance counts.
+    by_p = min(matches, key=lambda m: (type_p.__mro__.index(m[0]), type_q.__mro__.index(m[1])))
+    by_q = min(matches, key=lambda m: (type_q.__mro__.index(m[1]), type_p.__mro__.index(m[0])))
+    if _formulas[by_p] is not _formulas[by_q]:
+        warnings.warn(
+            f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please "
+            f"register_kl({by_p[0].__name__}, {by_q[1].__name__})",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return _formulas[by_p]

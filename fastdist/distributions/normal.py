@@ -1,0 +1,360 @@
+"""Families of a location and a scale on the line: Normal, Laplace, Cauchy, Uniform, VonMises."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ..core.dtypes import float64
+from ..graph.modes import no_grad
+from ..namespace.limits import finfo
+from ..ops.creation import empty, full, full_like
+from ..ops.draws import cauchy_
+from ..ops.random import normal, rand, randn
+from ..ops.selection import where
+from ..ops.special import i0e, i1e
+from ..tensor.tensor import Tensor
+from . import constraints
+from .distribution import Distribution
+from .exp_family import ExponentialFamily
+from .utils import broadcast_all, lazy_property
+
+__all__ = ["Cauchy", "Laplace", "Normal", "Uniform", "VonMises"]
+
+
+class Normal(ExponentialFamily):
+    """The normal distribution with mean loc and standard deviation scale."""
+
+    arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
+    support: Any = constraints.real
+    has_rsample = True
+    _batched: ClassVar = {"loc": 0, "scale": 0}
+    _mean_carrier_measure = 0
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean."""
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value."""
+        return self.loc
+
+    @property
+    def stddev(self) -> Tensor:
+        """Return the standard deviation."""
+        return self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance."""
+        return self.scale.square()
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples, without gradients."""
+        shape = self._extended_shape(sample_shape)
+        with no_grad():
+            return normal(self.loc.expand(shape), self.scale.expand(shape))
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples whose gradients reach the parameters."""
+        shape = self._extended_shape(sample_shape)
+        noise = randn(shape, dtype=self.loc.dtype, device=self.loc.device)
+        return self.loc + noise * self.scale
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        away = ((value - self.loc) / self.scale).square()
+        return -0.5 * away - self.scale.log() - math.log(math.sqrt(2 * math.pi))
+
+    def cdf(self, value: Any) -> Tensor:
+        """Return the probability of at most value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        away = (value - self.loc) * self.scale.reciprocal() / math.sqrt(2)
+        return 0.5 * (1 + away.erf())
+
+    def icdf(self, value: Any) -> Tensor:
+        """Return the number below which samples lie with probability value."""
+        return self.loc + self.scale * (2 * value - 1).erfinv() * math.sqrt(2)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, Tensor]:
+        return self.loc / self.scale.square(), -0.5 * self.scale.square().reciprocal()
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        x, y = natural_params
+        return -0.25 * x.square() / y + 0.5 * (-math.pi / y).log()
+
+
+class Laplace(Distribution):
+    """The Laplace distribution: exponential to either side of loc."""
+
+    arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
+    support: Any = constraints.real
+    has_rsample = True
+    _batched: ClassVar = {"loc": 0, "scale": 0}
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean."""
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value."""
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance."""
+        return 2 * self.scale.square()
+
+    @property
+    def stddev(self) -> Tensor:
+        """Return the standard deviation."""
+        return self.scale * 2**0.5
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples whose gradients reach the parameters."""
+        shape = self._extended_shape(sample_shape)
+        u = 1 - 2 * rand(shape, dtype=self.loc.dtype, device=self.loc.device)
+        return self.loc - self.scale * u.sign() * (-u.abs().clamp(max=_below_one(u))).log1p()
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
+
+    def cdf(self, value: Any) -> Tensor:
+        """Return the probability of at most value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        away = value - self.loc
+        return 0.5 - 0.5 * away.sign() * (-away.abs() / self.scale).expm1()
+
+    def icdf(self, value: Any) -> Tensor:
+        """Return the number below which samples lie with probability value."""
+        term = value - 0.5
+        return self.loc - self.scale * term.sign() * (-2 * term.abs()).log1p()
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return 1 + (2 * self.scale).log()
+
+
+def _below_one(like: Tensor) -> float:
+    return 1 - finfo(like.dtype).eps
+
+
+class Cauchy(Distribution):
+    """The Cauchy distribution, which has no mean; half of it lies within scale of loc."""
+
+    arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
+    support: Any = constraints.real
+    has_rsample = True
+    _batched: ClassVar = {"loc": 0, "scale": 0}
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return NaN: there is no mean."""
+        return full_like(self.loc, math.nan)
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value."""
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        """Return infinity."""
+        return full_like(self.loc, math.inf)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples whose gradients reach the parameters."""
+        shape = self._extended_shape(sample_shape)
+        noise = cauchy_(empty(shape, dtype=self.loc.dtype, device=self.loc.device))
+        return self.loc + noise * self.scale
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        away = (value - self.loc) / self.scale
+        return -math.log(math.pi) - self.scale.log() - away.square().log1p()
+
+    def cdf(self, value: Any) -> Tensor:
+        """Return the probability of at most value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
+
+    def icdf(self, value: Any) -> Tensor:
+        """Return the number below which samples lie with probability value."""
+        return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return math.log(4 * math.pi) + self.scale.log()
+
+
+class Uniform(Distribution):
+    """Evenly from low up to, not with, high."""
+
+    has_rsample = True
+    _batched: ClassVar = {"low": 0, "high": 0}
+
+    def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
+        self.low, self.high = broadcast_all(low, high)
+        super().__init__(self.low.shape, validate_args=validate_args)
+
+    @property
+    def arg_constraints(self) -> Any:
+        """Return the region of each parameter, by its name."""
+        return {
+            "low": constraints.less_than(self.high),
+            "high": constraints.greater_than(self.low),
+        }
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:
+        """Return the region of the samples."""
+        return constraints.interval(self.low, self.high)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean."""
+        return (self.high + self.low) / 2
+
+    @property
+    def mode(self) -> Tensor:
+        """Return NaN: no value is more likely."""
+        return self.high * math.nan
+
+    @property
+    def stddev(self) -> Tensor:
+        """Return the standard deviation."""
+        return (self.high - self.low) / 12**0.5
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance."""
+        return (self.high - self.low).square() / 12
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples whose gradients reach the parameters."""
+        shape = self._extended_shape(sample_shape)
+        drawn = rand(shape, dtype=self.low.dtype, device=self.low.device)
+        return self.low + drawn * (self.high - self.low)
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value; -inf outside."""
+        if self._validate_args:
+            self._validate_sample(value)
+        inside = (self.low <= value) & (self.high > value)
+        return inside.to(self.low.dtype).log() - (self.high - self.low).log()
+
+    def cdf(self, value: Any) -> Tensor:
+        """Return the probability of at most value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
+
+    def icdf(self, value: Any) -> Tensor:
+        """Return the number below which samples lie with probability value."""
+        return value * (self.high - self.low) + self.low
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return (self.high - self.low).log()
+
+
+class VonMises(Distribution):
+    """The normal distribution of the circle: angles around loc, closer for more concentration."""
+
+    arg_constraints: ClassVar[Any] = {
+        "loc": constraints.real,
+        "concentration": constraints.positive,
+    }
+    support: Any = constraints.real
+    has_rsample = False
+    _batched: ClassVar = {"loc": 0, "concentration": 0}
+
+    def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.concentration = broadcast_all(loc, concentration)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean angle."""
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely angle."""
+        return self.loc
+
+    @lazy_property
+    def variance(self) -> Tensor:
+        """Return the circular variance."""
+        return 1 - i1e(self.concentration) / i0e(self.concentration)
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        # log I0(k) = log i0e(k) + k, which large k cannot overflow.
+        cosine = self.concentration * ((value - self.loc).cos() - 1)
+        return cosine - math.log(2 * math.pi) - i0e(self.concentration).log()
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return angles in [-pi, pi), without gradients.
+
+        Source  Best and Fisher 1979, "Efficient simulation of the von Mises distribution"
+        """
+        with no_grad():
+            shape = self._extended_shape(sample_shape)
+            # In float64: the parameter of the proposal loses half its digits in what it subtracts.
+            kappa = self.concentration.to(float64)
+            proposal = _wrapped_cauchy(kappa).expand(shape)
+            angle = _accepted(kappa.expand(shape), proposal) + self.loc.to(float64)
+            return ((angle + math.pi) % (2 * math.pi) - math.pi).to(self.loc.dtype)
+
+
+def _wrapped_cauchy(kappa: Tensor) -> Tensor:
+    tau = 1 + (1 + 4 * kappa.square()).sqrt()
+    rho = (tau - (2 * tau).sqrt()) / (2 * kappa)
+    return where(kappa < 1e-5, 1 / kappa + kappa, (1 + rho.square()) / (2 * rho))
+
+
+def _accepted(kappa: Tensor, r: Tensor) -> Tensor:
+    angle = full(r.shape, math.nan, dtype=r.dtype, device=r.device)
+    while bool(angle.isnan().any()):
+        u1, u2, u3 = rand((3, *r.shape), dtype=r.dtype, device=r.device).unbind()
+        z = (math.pi * u1).cos()
+        f = (1 + r * z) / (r + z)
+        c = kappa * (r - f)
+        taken = (c * (2 - c) - u2 > 0) | ((c / u2).log() + 1 - c >= 0)
+        angle = where(taken & angle.isnan(), (u3 - 0.5).sign() * f.clamp(-1, 1).acos(), angle)
+    return angle

@@ -1,0 +1,282 @@
+"""Transforms number by number: exp, powers, sigmoids, affine maps, and by a distribution's cdf."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..namespace.limits import finfo
+from ..ops.activation import softplus
+from ..ops.creation import full_like
+from ..ops.rearranging import broadcast_shapes
+from ..tensor.tensor import Tensor
+from . import constraints
+from .transform import Transform, widened
+from .utils import NUMBER, broadcast_all, lazy_property, sum_rightmost
+
+
+class Plain(Transform):
+    """A map that has no parameters: two of a class are equal."""
+
+    __hash__: Any = None
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self)
+
+
+class ExpTransform(Plain):
+    """exp(x)."""
+
+    domain = constraints.real
+    codomain = constraints.positive
+    bijective = True
+    sign = +1
+
+    def _call(self, x: Any) -> Any:
+        return x.exp()
+
+    def _inverse(self, y: Any) -> Any:
+        return y.log()
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """Return log |dy/dx|."""
+        return x
+
+
+class PowerTransform(Transform):
+    """x ** exponent."""
+
+    domain = constraints.positive
+    codomain = constraints.positive
+    bijective = True
+
+    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        (self.exponent,) = broadcast_all(exponent)
+
+    def with_cache(self, cache_size: int = 1) -> Any:
+        """Return this transform with the given size of its cache."""
+        if self._cache_size == cache_size:
+            return self
+        return PowerTransform(self.exponent, cache_size=cache_size)
+
+    @lazy_property
+    def sign(self) -> Any:
+        """Return 1 if it grows everywhere, -1 if it falls."""
+        return self.exponent.sign()
+
+    __hash__: Any = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PowerTransform) and bool(
+            self.exponent.eq(other.exponent).all().item()
+        )
+
+    def _call(self, x: Any) -> Any:
+        return x.pow(self.exponent)
+
+    def _inverse(self, y: Any) -> Any:
+        return y.pow(1 / self.exponent)
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """Return log |dy/dx|."""
+        return (self.exponent * y / x).abs().log()
+
+    def forward_shape(self, shape: Sequence[int]) -> Any:
+        """Return the shape of the image of something of a shape."""
+        return broadcast_shapes(shape, self.exponent.shape)
+
+    inverse_shape = forward_shape
+
+
+def clipped_sigmoid(x: Tensor) -> Tensor:
+    """Return the sigmoid of x, kept inside (0, 1)."""
+    limits = finfo(x.dtype)
+    return x.sigmoid().clamp(min=limits.tiny, max=1.0 - limits.eps)
+
+
+class SigmoidTransform(Plain):
+    """1 / (1 + exp(-x))."""
+
+    domain = constraints.real
+    codomain = constraints.unit_interval
+    bijective = True
+    sign = +1
+
+    def _call(self, x: Any) -> Any:
+        return clipped_sigmoid(x)
+
+    def _inverse(self, y: Any) -> Any:
+        limits = finfo(y.dtype)
+        y = y.clamp(min=limits.tiny, max=1.0 - limits.eps)
+        return y.log() - (-y).log1p()
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """Return log |dy/dx|."""
+        return -softplus(-x) - softplus(x)
+
+
+class SoftplusTransform(Plain):
+    """log(1 + exp(x))."""
+
+    domain = constraints.real
+    codomain = constraints.positive
+    bijective = True
+    sign = +1
+
+    def _call(self, x: Any) -> Any:
+        return softplus(x)
+
+    def _inverse(self, y: Any) -> Any:
+        return (-y).expm1().neg().log() + y
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """Return log |dy/dx|."""
+        return -softplus(-x)
+
+
+class TanhTransform(Plain):
+    """tanh(x); for a density at values near -1 or 1, give it a cache."""
+
+    domain = constraints.real
+    codomain = constraints.interval(-1.0, 1.0)
+    bijective = True
+    sign = +1
+
+    def _call(self, x: Any) -> Any:
+        return x.tanh()
+
+    def _inverse(self, y: Any) -> Any:
+        return y.atanh()
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """Return log |dy/dx|."""
+        return 2.0 * (math.log(2.0) - x - softplus(-2.0 * x))
+
+
+class AbsTransform(Plain):
+    """|x|."""
+
+    domain = constraints.real
+    codomain = constraints.positive
+
+    def _call(self, x: Any) -> Any:
+        return x.abs()
+
+    def _inverse(self, y: Any) -> Any:
+        return y
+
+
+class AffineTransform(Transform):
+    """loc + scale * x."""
+
+    bijective = True
+
+    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        self.loc = loc
+        self.scale = scale
+        self._event_dim = event_dim
+
+    @property
+    def event_dim(self) -> int:
+        """Return the number of axes of one value."""
+        return self._event_dim
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self) -> Any:
+        """Return blocks of real numbers."""
+        return widened(constraints.real, self.event_dim)
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self) -> Any:
+        """Return blocks of real numbers."""
+        return widened(constraints.real, self.event_dim)
+
+    def with_cache(self, cache_size: int = 1) -> Any:
+        """Return this transform with the given size of its cache."""
+        if self._cache_size == cache_size:
+            return self
+        return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
+
+    __hash__: Any = None
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, AffineTransform)
+            and _same(self.loc, other.loc)
+            and _same(self.scale, other.scale)
+        )
+
+    @property
+    def sign(self) -> Any:
+        """Return 1 if it grows everywhere, -1 if it falls."""
+        if isinstance(self.scale, NUMBER):
+            return (self.scale > 0) - (self.scale < 0)
+        return self.scale.sign()
+
+    def _call(self, x: Any) -> Any:
+        return self.loc + self.scale * x
+
+    def _inverse(self, y: Any) -> Any:
+        return (y - self.loc) / self.scale
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """Return log |dy/dx|, over the axes that are no event's."""
+        shape = x.shape
+        if isinstance(self.scale, NUMBER):
+            result = full_like(x, math.log(abs(self.scale)))
+        else:
+            result = self.scale.abs().log()
+        if self.event_dim:
+            result = sum_rightmost(result, self.event_dim)
+            shape = shape[: -self.event_dim]
+        return result.expand(shape)
+
+    def forward_shape(self, shape: Sequence[int]) -> Any:
+        """Return the shape of the image of something of a shape."""
+        return broadcast_shapes(
+            shape, getattr(self.loc, "shape", ()), getattr(self.scale, "shape", ())
+        )
+
+    inverse_shape = forward_shape
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, NUMBER) and isinstance(other, NUMBER):
+        return one == other
+    return bool((one == other).all())
+
+
+class CumulativeDistributionTransform(Transform):
+    """The cdf of a distribution of numbers."""
+
+    bijective = True
+    codomain = constraints.unit_interval
+    sign = +1
+
+    def __init__(self, distribution: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        self.distribution = distribution
+
+    @property
+    def domain(self) -> Any:
+        """Return the distribution's support."""
+        return self.distribution.support
+
+    def _call(self, x: Any) -> Any:
+        return self.distribution.cdf(x)
+
+    def _inverse(self, y: Any) -> Any:
+        return self.distribution.icdf(y)
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """Return log |dy/dx|."""
+        return self.distribution.log_prob(x)
+
+    def with_cache(self, cache_size: int = 1) -> Any:
+        """Return this transform with the given size of its cache."""
+        if self._cache_size == cache_size:
+            return self
+        return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)

@@ -1,0 +1,418 @@
+"""Families that are transforms of others: LogNormal, HalfNormal, Gumbel, Pareto, Weibull ..."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+from ..namespace.limits import finfo
+from ..ops.creation import full_like, ones_like, zeros_like
+from ..ops.selection import where
+from ..tensor.tensor import Tensor
+from . import constraints
+from .gamma import Exponential, Gamma
+from .normal import Cauchy, Normal, Uniform
+from .number_transforms import AbsTransform, AffineTransform, ExpTransform, PowerTransform
+from .transformed_distribution import TransformedDistribution
+from .utils import broadcast_all, euler_constant
+from .vector_transforms import StickBreakingTransform
+
+__all__ = [
+    "Gumbel",
+    "HalfCauchy",
+    "HalfNormal",
+    "InverseGamma",
+    "Kumaraswamy",
+    "LogNormal",
+    "LogisticNormal",
+    "Pareto",
+    "Weibull",
+]
+
+
+class LogNormal(TransformedDistribution):
+    """exp of a normal number."""
+
+    arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
+    support: Any = constraints.positive
+    has_rsample: Any = True
+    _batched: ClassVar[dict[str, int]] = {}
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        base = Normal(loc, scale, validate_args=validate_args)
+        super().__init__(base, ExpTransform(), validate_args=validate_args)
+
+    @property
+    def loc(self) -> Tensor:
+        """Return the mean of the logarithm."""
+        return self.base_dist.loc
+
+    @property
+    def scale(self) -> Tensor:
+        """Return the standard deviation of the logarithm."""
+        return self.base_dist.scale
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean."""
+        return (self.loc + self.scale.square() / 2).exp()
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value."""
+        return (self.loc - self.scale.square()).exp()
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance."""
+        square = self.scale.square()
+        return square.expm1() * (2 * self.loc + square).exp()
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return self.base_dist.entropy() + self.loc
+
+
+class LogisticNormal(TransformedDistribution):
+    """Points of a simplex, by sticks that normal numbers break."""
+
+    arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
+    support: Any = constraints.simplex
+    has_rsample: Any = True
+    _batched: ClassVar[dict[str, int]] = {}
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        base = Normal(loc, scale, validate_args=validate_args)
+        if not base.batch_shape:
+            base = base.expand([1])
+        super().__init__(base, StickBreakingTransform(), validate_args=validate_args)
+
+    @property
+    def loc(self) -> Tensor:
+        """Return the means of the normal numbers."""
+        return self.base_dist.base_dist.loc
+
+    @property
+    def scale(self) -> Tensor:
+        """Return the standard deviations of the normal numbers."""
+        return self.base_dist.base_dist.scale
+
+
+class _Half(TransformedDistribution):
+    """|x| of a family that is symmetric around 0."""
+
+    arg_constraints: ClassVar[Any] = {"scale": constraints.positive}
+    support: Any = constraints.nonnegative
+    has_rsample: Any = True
+
+    @property
+    def scale(self) -> Tensor:
+        """Return the scale of the whole family."""
+        return self.base_dist.scale
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value."""
+        return zeros_like(self.scale)
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
+
+    def cdf(self, value: Any) -> Tensor:
+        """Return the probability of at most value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return 2 * self.base_dist.cdf(value) - 1
+
+    def icdf(self, value: Any) -> Tensor:
+        """Return the number below which samples lie with probability value."""
+        return self.base_dist.icdf((value + 1) / 2)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return self.base_dist.entropy() - math.log(2)
+
+
+class HalfNormal(_Half):
+    """|x| of a normal number around 0."""
+
+    _batched: ClassVar[dict[str, int]] = {}
+
+    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+        base = Normal(0, scale, validate_args=False)
+        super().__init__(base, AbsTransform(), validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean."""
+        return self.scale * math.sqrt(2 / math.pi)
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance."""
+        return self.scale.square() * (1 - 2 / math.pi)
+
+
+class HalfCauchy(_Half):
+    """|x| of a Cauchy number around 0."""
+
+    _batched: ClassVar[dict[str, int]] = {}
+
+    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+        base = Cauchy(0, scale, validate_args=False)
+        super().__init__(base, AbsTransform(), validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return infinity."""
+        return full_like(self.scale, math.inf)
+
+    @property
+    def variance(self) -> Tensor:
+        """Return infinity."""
+        return full_like(self.scale, math.inf)
+
+
+class Gumbel(TransformedDistribution):
+    """The largest of many."""
+
+    arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
+    support: Any = constraints.real
+    _batched: ClassVar = {"loc": 0, "scale": 0}
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        limits = finfo(self.loc.dtype)
+        low, high = full_like(self.loc, limits.tiny), full_like(self.loc, 1 - limits.eps)
+        # loc - scale * log(-log(u))
+        transforms = [
+            ExpTransform().inv,
+            AffineTransform(loc=0, scale=-ones_like(self.scale)),
+            ExpTransform().inv,
+            AffineTransform(loc=self.loc, scale=-self.scale),
+        ]
+        base = Uniform(low.detach(), high.detach(), validate_args=validate_args)
+        super().__init__(base, transforms, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean."""
+        return self.loc + self.scale * euler_constant
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value."""
+        return self.loc
+
+    @property
+    def stddev(self) -> Tensor:
+        """Return the standard deviation."""
+        return (math.pi / math.sqrt(6)) * self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance."""
+        return self.stddev.square()
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        y = (self.loc - value) / self.scale
+        return y - y.exp() - self.scale.log()
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return self.scale.log() + (1 + euler_constant)
+
+
+class InverseGamma(TransformedDistribution):
+    """1 over a gamma variable."""
+
+    arg_constraints: ClassVar[Any] = {
+        "concentration": constraints.positive,
+        "rate": constraints.positive,
+    }
+    support: Any = constraints.positive
+    has_rsample: Any = True
+    _batched: ClassVar[dict[str, int]] = {}
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        base = Gamma(concentration, rate, validate_args=validate_args)
+        turn = PowerTransform(-base.rate.new_ones(()))
+        super().__init__(base, turn, validate_args=validate_args)
+
+    @property
+    def concentration(self) -> Tensor:
+        """Return the gamma variable's concentration."""
+        return self.base_dist.concentration
+
+    @property
+    def rate(self) -> Tensor:
+        """Return the gamma variable's rate."""
+        return self.base_dist.rate
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean; infinite where concentration is at most 1."""
+        mean = self.rate / (self.concentration - 1)
+        return where(self.concentration > 1, mean, math.inf)
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value."""
+        return self.rate / (self.concentration + 1)
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance; infinite where concentration is at most 2."""
+        below = (self.concentration - 1).square() * (self.concentration - 2)
+        return where(self.concentration > 2, self.rate.square() / below, math.inf)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        shape = self.concentration
+        return shape + self.rate.log() + shape.lgamma() - (1 + shape) * shape.digamma()
+
+
+class Kumaraswamy(TransformedDistribution):
+    """Numbers in (0, 1), much like Beta's, by powers alone."""
+
+    arg_constraints: ClassVar[Any] = {
+        "concentration1": constraints.positive,
+        "concentration0": constraints.positive,
+    }
+    support: Any = constraints.unit_interval
+    has_rsample: Any = True
+    _batched: ClassVar = {"concentration1": 0, "concentration0": 0}
+
+    def __init__(
+        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
+    ) -> None:
+        self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
+        zero = zeros_like(self.concentration0).detach()
+        transforms = [
+            PowerTransform(self.concentration0.reciprocal()),
+            AffineTransform(loc=1.0, scale=-1.0),
+            PowerTransform(self.concentration1.reciprocal()),
+        ]
+        base = Uniform(zero, ones_like(zero), validate_args=validate_args)
+        super().__init__(base, transforms, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean."""
+        return self._moment(1)
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value; NaN where a concentration is below 1."""
+        a, b = self.concentration1, self.concentration0
+        log_mode = b.reciprocal() * (-b).log1p() - (-b * a).log1p()
+        return where((b < 1) | (a < 1), math.nan, log_mode).exp()
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance."""
+        return self._moment(2) - self.mean.square()
+
+    def _moment(self, order: int) -> Tensor:
+        a, b = self.concentration1, self.concentration0
+        above = 1 + order / a
+        return b * (above.lgamma() + b.lgamma() - (above + b).lgamma()).exp()
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        a, b = self.concentration1, self.concentration0
+        harmonic = (b + 1).digamma() + euler_constant
+        sums = (1 - b.reciprocal()) + (1 - a.reciprocal()) * harmonic
+        return sums - a.log() - b.log()
+
+
+class Pareto(TransformedDistribution):
+    """Numbers above scale, whose tail falls as a power alpha."""
+
+    arg_constraints: ClassVar[Any] = {
+        "alpha": constraints.positive,
+        "scale": constraints.positive,
+    }
+    _batched: ClassVar = {"scale": 0, "alpha": 0}
+
+    def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
+        self.scale, self.alpha = broadcast_all(scale, alpha)
+        base = Exponential(self.alpha, validate_args=validate_args)
+        transforms = [ExpTransform(), AffineTransform(loc=0, scale=self.scale)]
+        super().__init__(base, transforms, validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> Any:
+        """Return the region of the samples."""
+        return constraints.greater_than_eq(self.scale)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean; infinite where alpha is at most 1."""
+        alpha = self.alpha.clamp(min=1)
+        return alpha * self.scale / (alpha - 1)
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value."""
+        return self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance; infinite where alpha is at most 2."""
+        alpha = self.alpha.clamp(min=2)
+        return self.scale.square() * alpha / ((alpha - 1).square() * (alpha - 2))
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())
+
+
+class Weibull(TransformedDistribution):
+    """A power of an exponential time."""
+
+    arg_constraints: ClassVar[Any] = {
+        "scale": constraints.positive,
+        "concentration": constraints.positive,
+    }
+    support: Any = constraints.positive
+    _batched: ClassVar = {"scale": 0, "concentration": 0, "concentration_reciprocal": 0}
+
+    def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self.scale, self.concentration = broadcast_all(scale, concentration)
+        self.concentration_reciprocal = self.concentration.reciprocal()
+        base = Exponential(ones_like(self.scale).detach(), validate_args=validate_args)
+        transforms = [
+            PowerTransform(self.concentration_reciprocal),
+            AffineTransform(loc=0, scale=self.scale),
+        ]
+        super().__init__(base, transforms, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """Return the mean."""
+        return self.scale * (1 + self.concentration_reciprocal).lgamma().exp()
+
+    @property
+    def mode(self) -> Tensor:
+        """Return the most likely value."""
+        k = self.concentration
+        return self.scale * ((k - 1) / k) ** self.concentration_reciprocal
+
+    @property
+    def variance(self) -> Tensor:
+        """Return the variance."""
+        first = (2 * (1 + self.concentration_reciprocal).lgamma()).exp()
+        second = (1 + 2 * self.concentration_reciprocal).lgamma().exp()
+        return self.scale.square() * (second - first)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        spread = (self.scale * self.concentration_reciprocal).log()
+        return euler_constant * (1 - self.concentration_reciprocal) + spread + 1

@@ -1,0 +1,153 @@
+"""What distributions share: parameters of one shape, probabilities and logits, lazy attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Any, Generic, TypeVar, overload
+
+from ..graph.modes import enable_grad
+from ..namespace.limits import finfo
+from ..ops.creation import arange, tensor
+from ..ops.rearranging import broadcast_tensors
+from ..ops.softmax import softmax
+from ..tensor.tensor import Tensor
+
+__all__ = [
+    "broadcast_all",
+    "clamp_probs",
+    "lazy_property",
+    "logits_to_probs",
+    "probs_to_logits",
+    "tril_matrix_to_vec",
+    "vec_to_tril_matrix",
+]
+
+NUMBER = (int, float)
+euler_constant = 0.57721566490153286060
+R = TypeVar("R")
+
+
+def broadcast_all(*values: Any) -> tuple[Any, ...]:
+    """Return values as tensors of one shape; numbers become of the dtype of the first tensor.
+
+    Raises  ValueError for what is neither a number nor a tensor
+    """
+    first = next((value for value in values if isinstance(value, Tensor)), None)
+    tensors: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            tensors.append(value)
+        elif not isinstance(value, NUMBER):
+            raise ValueError(
+                "Input arguments must all be instances of Number, torch.Tensor or objects "
+                f"implementing __torch_function__. Got {type(value).__name__}: {value!r}"
+            )
+        elif first is None:
+            tensors.append(tensor(float(value)))
+        else:
+            tensors.append(tensor(value, dtype=first.dtype, device=first.device))
+    if all(one.shape == tensors[0].shape for one in tensors):
+        return tuple(tensors)
+    return tuple(broadcast_tensors(*tensors))
+
+
+def sum_rightmost(value: Tensor, dim: int) -> Tensor:
+    """Return the sum over the last dim axes."""
+    return value if dim == 0 else value.sum(tuple(range(-dim, 0)))
+
+
+def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
+    """Return the probabilities of log odds (is_binary), or of log probabilities along the last axis
+    that need not be normalised.
+    """
+    return logits.sigmoid() if is_binary else softmax(logits, dim=-1)
+
+
+def clamp_probs(probs: Tensor) -> Tensor:
+    """Return probs, kept inside (0, 1) by the dtype's eps."""
+    eps = finfo(probs.dtype).eps
+    return probs.clamp(min=eps, max=1 - eps)
+
+
+def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
+    """Return the log odds of probs (is_binary), or their logarithms."""
+    clamped = clamp_probs(probs)
+    return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
+
+
+class lazy_property(Generic[R]):
+    """An attribute that is computed, with gradients, when it is first asked for, and kept."""
+
+    def __init__(self, wrapped: Callable[[Any], R]) -> None:
+        self.wrapped = wrapped
+        update_wrapper(self, wrapped)  # type: ignore[arg-type]
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> lazy_property[R]: ...
+    @overload
+    def __get__(self, instance: object, owner: Any = None) -> R: ...
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        with enable_grad():
+            value = self.wrapped(instance)
+        setattr(instance, self.wrapped.__name__, value)
+        return value
+
+
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
+    """Return what stands on and below the diagonal diag, row by row.
+
+    Shape   (..., n, n) -> (..., m)
+    """
+    n = mat.shape[-1]
+    if diag < -n or diag >= n:
+        raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
+    return mat[..., _lower(n, diag, mat)]
+
+
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
+    """Return the matrices that are 0 but for vec, laid row by row on and below the diagonal diag.
+
+    Shape   (..., m) -> (..., n, n)
+    """
+    length = vec.shape[-1]
+    root = ((1 + 2 * diag) ** 2 + 8 * length + 4 * abs(diag) * (diag + 1)) ** 0.5
+    n = (-(1 + 2 * diag) + root) / 2
+    if round(n) - n > finfo(vec.dtype).eps:
+        raise ValueError(
+            f"The size of last dimension is {length} which cannot be expressed as "
+            "the lower triangular part of a square D x D matrix."
+        )
+    size = round(n)
+    mat = vec.new_zeros((*vec.shape[:-1], size, size))
+    mat[..., _lower(size, diag, vec)] = vec
+    return mat
+
+
+def on_diagonal(vec: Tensor) -> Tensor:
+    """Return the matrices that are 0 but for vec on their diagonals.
+
+    Shape   (..., n) -> (..., n, n)
+    """
+    places = arange(vec.shape[-1], device=vec.device)
+    return vec.unsqueeze(-1).masked_fill(places != places.unsqueeze(-1), 0)
+
+
+def times_vector(matrix: Tensor, vector: Tensor) -> Tensor:
+    """Return the products of matrices and vectors, whose batches broadcast."""
+    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+
+
+def _lower(n: int, diag: int, like: Tensor) -> Tensor:
+    places = arange(n, device=like.device)
+    return places < places.view(-1, 1) + (diag + 1)
+
+
+def is_compatible(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Say whether two shapes broadcast, whatever the longer has in front."""
+    return all(
+        1 in (size, wanted) or size == wanted
+        for size, wanted in zip(reversed(one), reversed(other), strict=False)
+    )

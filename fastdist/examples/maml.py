@@ -1,0 +1,121 @@
+"""A network learns first weights from which ten points are enough to learn any sine wave."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+
+import fastdist as torch
+from fastdist import Tensor, nn
+from fastdist.autograd import grad
+from fastdist.examples.demo import Demo
+from fastdist.examples.line_plot import Curve, line_plot
+
+TASKS, POINTS, HIDDEN = 32, 10, 40
+INNER_LR, INNER_STEPS = 0.02, 1
+TRIED_TASKS, TRIED_STEPS = 200, 5
+Weights = list[Tensor]
+
+
+class Waves:
+    """Sine waves of random height and phase, one a task."""
+
+    def __init__(self, tasks: int) -> None:
+        self.height = 0.1 + 4.9 * torch.rand(tasks, 1, 1)
+        self.phase = math.pi * torch.rand(tasks, 1, 1)
+
+    def at(self, x: Tensor) -> Tensor:
+        """Return the waves at places x (tasks, points, 1)."""
+        return self.height * (x - self.phase).sin()
+
+    def points(self) -> tuple[Tensor, Tensor]:
+        """Return POINTS random places of each wave, and the wave there."""
+        x = 10 * torch.rand(len(self.height), POINTS, 1) - 5
+        return x, self.at(x)
+
+
+def first_weights() -> nn.ParameterList:
+    """Return weights and biases of a network 1 -> HIDDEN -> HIDDEN -> 1."""
+    layers = [nn.Linear(1, HIDDEN), nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, 1)]
+    return nn.ParameterList(p for layer in layers for p in (layer.weight, layer.bias))
+
+
+def predict(weights: Weights, x: Tensor) -> Tensor:
+    """Return what the network of each task says at x (tasks, points, 1)."""
+    for i in range(0, len(weights), 2):
+        x = torch.baddbmm(weights[i + 1][:, None], x, weights[i].transpose(1, 2))
+        x = x.relu() if i + 2 < len(weights) else x
+    return x
+
+
+def error(weights: Weights, x: Tensor, y: Tensor) -> Tensor:
+    """Return the mean squared error of each task."""
+    return (predict(weights, x) - y).square().mean((1, 2))
+
+
+def adapted(weights: Weights, x: Tensor, y: Tensor, steps: int) -> Weights:
+    """Return the weights of each task after steps of gradient descent on its points.
+
+    create_graph: a descent is itself differentiated, to ask where it should have begun.
+    """
+    for _ in range(steps):
+        # No task's error depends on another's weights, so that of the sum are all their gradients.
+        gradients = grad(error(weights, x, y).sum(), weights, create_graph=True)
+        weights = [w - INNER_LR * g for w, g in zip(weights, gradients)]
+    return weights
+
+
+def of_each_task(meta: nn.ParameterList, tasks: int) -> Weights:
+    """Return the first weights, once for each task."""
+    return [p.expand(tasks, *p.shape) for p in meta]
+
+
+def trial(meta: nn.ParameterList) -> tuple[float, float]:
+    """Return the error on new waves, before and after learning from POINTS points of each."""
+    waves = Waves(TRIED_TASKS)
+    weights = of_each_task(meta, TRIED_TASKS)
+    learnt = adapted(weights, *waves.points(), TRIED_STEPS)
+    x = torch.linspace(-5, 5, 101)[:, None].expand(TRIED_TASKS, -1, 1)
+    before, after = (error(each, x, waves.at(x)).mean().item() for each in (weights, learnt))
+    return before, after
+
+
+def drawn(meta: nn.ParameterList) -> str:
+    """Return a picture of a new wave, its points, and the network before and after them."""
+    wave = Waves(1)
+    weights = of_each_task(meta, 1)
+    points, y = wave.points()
+    x = torch.linspace(-5, 5, 101)[None, :, None]
+    lines = {
+        "wave": wave.at(x),
+        "before": predict(weights, x),
+        f"after {TRIED_STEPS} steps": predict(adapted(weights, points, y, TRIED_STEPS), x),
+    }
+    curves = [Curve(n, torch.cat([x, line], 2)[0].tolist()) for n, line in lines.items()]
+    curves.append(Curve("points", torch.cat([points, y], 2)[0].tolist(), is_joined=False))
+    return line_plot(curves, title="fastdist demo maml", x_label="x", y_label="y")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Train over fresh waves at every step, and tell the error on new waves."""
+    demo = Demo("maml", __doc__, arguments, steps=1200)
+    meta = first_weights()
+    optimizer = torch.optim.Adam(meta.parameters(), lr=2e-3)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=demo.last_step)
+    for _ in demo.steps():
+        waves = Waves(TASKS)
+        weights = adapted(of_each_task(meta, TASKS), *waves.points(), INNER_STEPS)
+        loss = error(weights, *waves.points()).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+        demo.record(loss=loss)
+    before, after = trial(meta)
+    print(f"error on new waves before any step {before:.3f}, after {TRIED_STEPS} steps {after:.3f}")
+    return demo.finish("error on new waves", after, at_most=1.5, picture=drawn(meta))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

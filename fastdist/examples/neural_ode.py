@@ -1,0 +1,88 @@
+"""A network learns the law of motion of a spiral from pieces of its path."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+import fastdist as torch
+from fastdist import Tensor, nn
+from fastdist.examples.demo import Demo
+from fastdist.examples.line_plot import Curve, line_plot
+
+LONG, SHORT, BATCH_SIZE, HIDDEN, TICK = 200, 10, 32, 50, 0.05
+Law = Callable[[Tensor], Tensor]
+
+
+def true_law(y: Tensor) -> Tensor:
+    """Return the velocity at places y (..., 2) of the spiral: a cubic that turns and shrinks.
+
+    Source  Chen et al. 2018, "Neural Ordinary Differential Equations"
+    """
+    return y**3 @ torch.tensor([[-0.1, 2.0], [-2.0, -0.1]])
+
+
+class Motion(nn.Module):
+    """A law of motion that is learnt; the cube is what one may know of the spiral."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(2, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 2))
+
+    def forward(self, y: Tensor) -> Tensor:
+        """Return the velocity at places y (..., 2)."""
+        velocity: Tensor = self.net(y**3)
+        return velocity
+
+
+def path(law: Law, start: Tensor, ticks: int) -> Tensor:
+    """Return the places (ticks + 1, ..., 2) at which a law leads by, one a tick.
+
+    Each tick is one step of the classical Runge-Kutta method. A step is made of tensors'
+    operations, so that the gradient comes back through the solver without further words.
+    """
+    places = [start]
+    for _ in range(ticks):
+        y = places[-1]
+        k1 = law(y)
+        k2 = law(y + TICK / 2 * k1)
+        k3 = law(y + TICK / 2 * k2)
+        k4 = law(y + TICK * k3)
+        places.append(y + TICK / 6 * (k1 + 2 * k2 + 2 * k3 + k4))
+    return torch.stack(places)
+
+
+def drawn(truth: Tensor, learnt: Tensor) -> str:
+    """Return a picture of the true path and the one that is learnt."""
+    curves = [Curve("true path", truth.tolist()), Curve("learnt path", learnt.tolist())]
+    return line_plot(curves, title="fastdist demo neural-ode", x_label="x", y_label="y")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Train on short pieces, follow the law all the way, tell how far ten ticks lead off."""
+    demo = Demo("neural-ode", __doc__, arguments, steps=600)
+    start = torch.tensor([2.0, 0.0])
+    truth = path(true_law, start, LONG)
+    motion = Motion()
+    optimizer = torch.optim.Adam(motion.parameters(), lr=1e-2)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=demo.last_step)
+    for _ in demo.steps():
+        begins = torch.randint(0, LONG - SHORT, (BATCH_SIZE,))
+        target = truth[begins + torch.arange(SHORT + 1)[:, None]]
+        loss = (path(motion, target[0], SHORT) - target).abs().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+        demo.record(loss=loss)
+    with torch.no_grad():
+        learnt = path(motion, start, LONG)
+        # Along the whole path small errors add up to a lead or a lag; the law is judged piecewise.
+        ends = path(motion, truth[:-SHORT], SHORT)[-1]
+    distance = (ends - truth[SHORT:]).norm(dim=1).mean().item()
+    picture = drawn(truth, learnt)
+    return demo.finish("mean distance after ten ticks", distance, at_most=0.1, picture=picture)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

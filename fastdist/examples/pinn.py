@@ -1,0 +1,105 @@
+"""A network learns how heat spreads along a rod from the equation alone."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+
+import fastdist as torch
+from fastdist import Tensor, nn
+from fastdist.autograd import grad
+from fastdist.examples.demo import Demo
+from fastdist.examples.line_plot import Curve, line_plot
+
+DIFFUSIVITY = 0.05
+INSIDE, BORDER, HIDDEN = 256, 64, 32
+TIMES = (0.0, 0.2, 1.0)
+
+
+class Rod(nn.Module):
+    """Says the heat at the place x and the time t, both from 0 to 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(
+            nn.Linear(2, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, HIDDEN), nn.Tanh(),
+            nn.Linear(HIDDEN, 1),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor, t: Tensor) -> Tensor:
+        """Return the heat, one number for each of x and t."""
+        heat: Tensor = self.net(torch.stack([2 * x - 1, 2 * t - 1], dim=1))[:, 0]
+        return heat
+
+
+def true_heat(x: Tensor, t: Tensor) -> Tensor:
+    """Return the solution: each wave fades as the square of its number."""
+    slow, fast = (
+        (math.pi * n * x).sin() * (-DIFFUSIVITY * (math.pi * n) ** 2 * t).exp() for n in (1, 3)
+    )
+    return slow + 0.5 * fast
+
+
+def residual(rod: Rod, x: Tensor, t: Tensor) -> Tensor:
+    """Return u_t - DIFFUSIVITY u_xx, which is 0 wherever the equation holds."""
+    x.requires_grad_(), t.requires_grad_()
+    u = rod(x, t)
+    u_x, u_t = grad(u.sum(), (x, t), create_graph=True)
+    (u_xx,) = grad(u_x.sum(), x, create_graph=True)
+    return u_t - DIFFUSIVITY * u_xx
+
+
+def loss_of(rod: Rod) -> tuple[Tensor, Tensor]:
+    """Return how far the equation is from holding inside, and the heat from what is known.
+
+    Known are the heat at the beginning and at the two ends of the rod, which are kept cold.
+    """
+    inside = residual(rod, torch.rand(INSIDE), torch.rand(INSIDE)).square().mean()
+    x, t = torch.rand(BORDER), torch.rand(BORDER)
+    begun = (rod(x, torch.zeros(BORDER)) - true_heat(x, torch.zeros(BORDER))).square().mean()
+    end = (torch.arange(BORDER) % 2).float()
+    return inside, begun + rod(end, t).square().mean()
+
+
+@torch.no_grad()
+def relative_error(rod: Rod) -> float:
+    """Return the distance from the solution over the whole rod and time, relative to its size."""
+    line = torch.linspace(0, 1, 51)
+    x, t = (axis.flatten() for axis in torch.meshgrid(line, line, indexing="ij"))
+    truth = true_heat(x, t)
+    return ((rod(x, t) - truth).norm() / truth.norm()).item()
+
+
+@torch.no_grad()
+def drawn(rod: Rod) -> str:
+    """Return a picture of the heat along the rod at three times, learnt and true."""
+    x = torch.linspace(0, 1, 101)
+    curves = []
+    for time in TIMES:
+        t = torch.full_like(x, time)
+        for name, heat in (("learnt", rod(x, t)), ("true", true_heat(x, t))):
+            curves.append(Curve(f"{name}, t {time:g}", list(zip(x.tolist(), heat.tolist()))))
+    return line_plot(curves, title="fastdist demo pinn", x_label="place", y_label="heat")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Train on points drawn anew at every step, and tell the distance from the solution."""
+    demo = Demo("pinn", __doc__, arguments, steps=1200)
+    rod = Rod()
+    optimizer = torch.optim.Adam(rod.parameters(), lr=5e-3)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=demo.last_step)
+    for _ in demo.steps():
+        inside, border = loss_of(rod)
+        loss = inside + 10 * border
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+        demo.record(loss=loss)
+    error = relative_error(rod)
+    return demo.finish("relative error", error, at_most=0.1, picture=drawn(rod))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,397 @@
+"""Derivatives as functions of functions: grad(f), vjp, jvp, jacrev, jacfwd, hessian.
+
+Arguments and results may be tensors or lists, tuples and dicts of them. What is returned has a
+graph where it depends on tensors that required grad before; rows and columns of Jacobians are
+computed one after another, for nothing here runs over a batch of calls at once (vmap).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .autograd.differentiate import grad as _gradients
+from .autograd.forward_ad import dual_level, make_dual, unpack_dual
+from .core.missing import explain_missing
+from .graph.forward_grad import ForwardADLevel
+from .graph.modes import enable_grad, is_grad_enabled
+from .nn.module import Module
+from .nn.utils.stateless import functional_call
+from .ops.creation import zeros, zeros_like
+from .ops.joining import stack
+from .tensor.tensor import Tensor
+
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]
+
+Argnums = int | tuple[int, ...]
+Build = Callable[[Sequence[Any]], Any]
+
+
+def grad(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """Return a function that computes the gradient of func, which returns a single number, with
+    respect to the arguments argnums; with has_aux func returns (number, other) and it
+    (gradient, other).
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        found, value = both(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return gradient
+
+
+def grad_and_value(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """Return a function that computes (gradient, value) of func; see grad."""
+
+    def both(*args: Any, **kwargs: Any) -> Any:
+        with enable_grad():
+            xs, build, fresh = _chosen(args, argnums)
+            value, aux = _split(func(*fresh, **kwargs), has_aux, "grad_and_value")
+            if not isinstance(value, Tensor):
+                raise RuntimeError(
+                    "grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got "
+                    f"{type(value).__name__}"
+                )
+            if value.dim():
+                raise RuntimeError(
+                    "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got "
+                    f"tensor with {value.dim()} dims. Maybe you wanted to use the vjp or jacrev "
+                    "APIs instead?"
+                )
+            found = _pulled([value], xs, [None])
+        result = (build(found), (value, aux) if has_aux else value)
+        return _freed(result, xs)
+
+    return both
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Return func(*primals) and a function from cotangents, like the result, to their products with
+    the Jacobian, one for each of primals; with has_aux what else func returned comes third.
+    """
+    with enable_grad():
+        xs, build, fresh = _chosen(primals, tuple(range(len(primals))))
+        value, aux = _split(func(*fresh), has_aux, "vjp")
+        ys, like = _flat(value)
+
+    def pull(*cotangents: Any) -> Any:
+        given, _ = _flat(cotangents[0] if len(cotangents) == 1 else cotangents)
+        if len(given) != len(ys):
+            raise RuntimeError(
+                f"Expected pytree structure of cotangents to be the same as pytree structure of "
+                f"outputs to the function: got {len(given)} tensors for {len(ys)}"
+            )
+        with enable_grad():
+            found = build(_pulled(ys, xs, given))
+        return _freed(found, xs)
+
+    result = (_freed(like(ys), xs), pull)
+    return (*result, _freed(aux, xs)) if has_aux else result
+
+
+def jvp(
+    func: Callable[..., Any],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """Return func(*primals) and the product of its Jacobian with tangents, in forward mode; with
+    has_aux what else func returned comes third.
+    """
+    if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
+        raise RuntimeError(
+            "jvp(f, primals, tangents): Expected primals and tangents to be tuples, got "
+            f"{type(primals).__name__} and {type(tangents).__name__}"
+        )
+    xs, build = _flat(primals)
+    ts, _ = _flat(tangents)
+    if len(xs) != len(ts):
+        raise RuntimeError(
+            "jvp(f, primals, tangents): Expected primals and tangents to have the same python "
+            f"structure, got {len(xs)} and {len(ts)} tensors"
+        )
+    with dual_level():
+        duals = build([make_dual(x, t) for x, t in zip(xs, ts, strict=True)])
+        value, aux = _split(func(*duals), has_aux, "jvp")
+        ys, like = _flat(value)
+        pairs = [unpack_dual(y) for y in ys]
+        others, same = _flat(aux)
+        aux = same([unpack_dual(one).primal for one in others])
+    if strict and any(tangent is None for _, tangent in pairs):
+        raise RuntimeError(
+            "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs."
+        )
+    pushed = [zeros_like(y) if t is None else t for y, t in pairs]
+    result = (like([primal for primal, _ in pairs]), like(pushed))
+    return (*result, aux) if has_aux else result
+
+
+def jacrev(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """Return a function that computes the Jacobian of func with respect to the arguments argnums,
+    a row after another: for each result and argument a tensor of shape (*result, *argument).
+
+    Note    chunk_size changes nothing
+    """
+
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        with enable_grad():
+            xs, build, fresh = _chosen(args, argnums)
+            value, aux = _split(func(*fresh, **kwargs), has_aux, "jacrev")
+            ys, like = _flat(value)
+            blocks = []
+            for y in ys:
+                rows = [_pulled([y], xs, [unit]) for unit in _units(y)]
+                blocks.append(
+                    build(
+                        [
+                            _stacked([row[k] for row in rows], x).reshape(*y.shape, *x.shape)
+                            for k, x in enumerate(xs)
+                        ]
+                    )
+                )
+        result = like(blocks)
+        return _freed((result, aux) if has_aux else result, xs)
+
+    return jacobian
+
+
+def jacfwd(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    *,
+    randomness: str = "error",
+) -> Callable[..., Any]:
+    """Return a function that computes the Jacobian as jacrev's does, a column after another, in
+    forward mode.
+
+    Note    randomness changes nothing
+    """
+
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        numbers = _numbers(args, argnums)
+        xs, build = _flat([args[i] for i in numbers])
+
+        def inner(*chosen: Any) -> Any:
+            given = list(args)
+            for i, one in zip(numbers, build(chosen), strict=True):
+                given[i] = one
+            return func(*given, **kwargs)
+
+        columns: list[list[list[Any]]] = []
+        like: Build = tuple
+        ys: list[Any] = []
+        aux: Any = None
+        for k, x in enumerate(xs):
+            columns.append([])
+            for unit in _units(x):
+                ts = [unit if j == k else zeros_like(o) for j, o in enumerate(xs)]
+                value, tangent, *rest = jvp(inner, tuple(xs), tuple(ts), has_aux=has_aux)
+                ys, like = _flat(value)
+                aux = rest[0] if rest else None
+                columns[-1].append(_flat(tangent)[0])
+        blocks = []
+        for j, y in enumerate(ys):
+            block = [
+                _stacked([column[j] for column in of], y)
+                .reshape(x.numel(), y.numel())
+                .t()
+                .reshape(*y.shape, *x.shape)
+                for of, x in zip(columns, xs, strict=True)
+            ]
+            blocks.append(_of_argnums(build(block), argnums))
+        result = like(blocks)
+        return (result, aux) if has_aux else result
+
+    return jacobian
+
+
+def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+    """Return a function that computes the second derivatives of func: forward over reverse."""
+    return jacfwd(jacrev(func, argnums), argnums)
+
+
+def vmap(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Raise: no call runs over a batch of calls at once."""
+    raise NotImplementedError(
+        "vmap: fastdist does not run one call over a batch of calls; write the batch as an axis of "
+        "the tensors, or call the function once for each and stack() the results"
+    )
+
+
+def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parameters and the buffers of several like models, by name, each stacked along a
+    new first axis; the parameters are leaves.
+
+    Raises  RuntimeError for no models, of different classes, or not all in one mode
+    """
+    models = list(models)
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if len({model.training for model in models}) > 1:
+        raise RuntimeError(
+            "stack_module_state: Expected all models to have the same training/eval mode."
+        )
+    if len({type(model) for model in models}) > 1:
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+
+    def stacked(of: Callable[[Module], Any]) -> dict[str, Any]:
+        each = [dict(of(model)) for model in models]
+        return {
+            name: stack([one[name] for one in each]).detach().requires_grad_(first.requires_grad)
+            for name, first in each[0].items()
+        }
+
+    return stacked(Module.named_parameters), stacked(Module.named_buffers)
+
+
+def _flat(tree: Any) -> tuple[list[Any], Build]:
+    """Return the tensors in a tree of lists, tuples and dicts, and what builds a like tree."""
+    if isinstance(tree, Tensor):
+        return [tree], lambda leaves: leaves[0]
+    kind: Any = type(tree)
+    if isinstance(tree, dict):
+        parts = [_flat(one) for one in tree.values()]
+    elif isinstance(tree, list | tuple):
+        parts = [_flat(one) for one in tree]
+    else:
+        return [], lambda leaves: tree
+
+    def build(leaves: Sequence[Any]) -> Any:
+        built, first = [], 0
+        for own, make in parts:
+            built.append(make(leaves[first : first + len(own)]))
+            first += len(own)
+        if isinstance(tree, dict):
+            return dict(zip(tree, built, strict=True))
+        return kind._make(built) if hasattr(kind, "_make") else kind(built)
+
+    return [leaf for own, _ in parts for leaf in own], build
+
+
+def _numbers(args: tuple[Any, ...], argnums: Argnums) -> list[int]:
+    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+    for i in numbers:
+        if not -len(args) <= i < len(args):
+            raise RuntimeError(f"Got argnum={i}, but only {len(args)} positional inputs")
+    return [i % len(args) for i in numbers]
+
+
+def _of_argnums(chosen: Any, argnums: Argnums) -> Any:
+    return chosen[0] if isinstance(argnums, int) else tuple(chosen)
+
+
+def _chosen(args: tuple[Any, ...], argnums: Argnums) -> tuple[list[Any], Build, list[Any]]:
+    """Return views of the arguments' tensors at which a pass stops, what builds the like of the
+    arguments argnums from them, and all arguments with the views in their places.
+    """
+    numbers = _numbers(args, argnums)
+    given, build = _flat([args[i] for i in numbers])
+    xs = [x.view(x.shape) for x in given]
+    for x in xs:
+        if not x.requires_grad:
+            x.requires_grad_()
+    fresh = list(args)
+    for i, one in zip(numbers, build(xs), strict=True):
+        fresh[i] = one
+    return xs, lambda leaves: _of_argnums(build(leaves), argnums), fresh
+
+
+def _split(value: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
+    if not has_aux:
+        return value, None
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise RuntimeError(
+            f"{what}(f, has_aux=True): output of function f should be a tuple: (output, aux), got "
+            f"{type(value).__name__}"
+        )
+    return value
+
+
+def _pulled(ys: list[Any], xs: list[Any], cotangents: list[Any]) -> list[Any]:
+    pairs = [(y, g) for y, g in zip(ys, cotangents, strict=True) if y.requires_grad]
+    if not pairs:
+        return [zeros_like(x) for x in xs]
+    found = _gradients(
+        [y for y, _ in pairs], xs, [g for _, g in pairs], create_graph=True, allow_unused=True
+    )
+    return [zeros_like(x) if g is None else g for g, x in zip(found, xs, strict=True)]
+
+
+def _freed(tree: Any, xs: list[Any]) -> Any:
+    """Return a tree of results without the graphs that lead to nothing but our own leaves."""
+    own = {id(x.edge) for x in xs if x.is_leaf}
+    leaves, build = _flat(tree)
+    innermost = ForwardADLevel.count() - 1
+    return build([_freed_at(one, own, innermost) for one in leaves])
+
+
+def _freed_at(one: Any, own: set[int], level: int) -> Any:
+    """Return one result freed, and its tangents at all levels up to this one."""
+    if level < 0:
+        return one if _leads_out(one, own) else one.detach()
+    primal, tangent = unpack_dual(one, level=level)
+    freed = _freed_at(primal, own, level - 1)
+    if tangent is None:
+        return freed
+    return make_dual(freed, _freed_at(tangent, own, level - 1), level=level)
+
+
+def _leads_out(result: Any, own: set[int]) -> bool:
+    if not is_grad_enabled() or result.grad_fn is None:
+        return is_grad_enabled() and result.requires_grad and id(result.edge) not in own
+    seen, waiting = set(), [result.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node.is_accumulate:
+            if id(node) not in own:
+                return True
+            continue
+        for following, _ in node.next_functions:
+            if following is not None and id(following) not in seen:
+                seen.add(id(following))
+                waiting.append(following)
+    return False
+
+
+def _units(like: Any) -> list[Any]:
+    """Return the tensors of like's shape that are 1 at one element, and 0 else."""
+    found = []
+    for i in range(like.numel()):
+        unit: Any = zeros(like.numel(), dtype=like.dtype, device=like.device)
+        unit[i] = 1.0
+        found.append(unit.reshape(like.shape))
+    return found
+
+
+def _stacked(rows: list[Any], like: Any) -> Any:
+    if rows:
+        return stack(rows)
+    return zeros(0, dtype=like.dtype, device=like.device)
+
+
+explain_missing(__name__)

@@ -1,0 +1,121 @@
+"""TorchScript's names: what they are given runs as it is, and saved programs are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from .compiler import runs_as_it_is
+from .core.missing import explain_missing, refusing
+from .nn import Module as ScriptModule
+
+__all__ = [
+    "Final",
+    "ScriptModule",
+    "annotate",
+    "export",
+    "freeze",
+    "ignore",
+    "is_scripting",
+    "is_tracing",
+    "isinstance",
+    "load",
+    "optimize_for_inference",
+    "save",
+    "script",
+    "script_if_tracing",
+    "script_method",
+    "trace",
+    "trace_module",
+    "unused",
+]
+_isinstance = isinstance
+
+_NO_PROGRAMS = (
+    "programs are not captured here, so there is none to keep: save model.state_dict(), and make "
+    "the model by its class"
+)
+save = refusing(__name__, "save", _NO_PROGRAMS)
+load = refusing(__name__, "load", _NO_PROGRAMS)
+
+
+def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return the function, class or module unchanged."""
+    runs_as_it_is("jit.script")
+    return obj
+
+
+def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Return the function or module unchanged: it follows its own `if`s also for other inputs."""
+    runs_as_it_is("jit.trace")
+    return func
+
+
+def trace_module(mod: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return the module unchanged."""
+    runs_as_it_is("jit.trace")
+    return mod
+
+
+def script_method(fn: Any) -> Any:
+    """Return the method unchanged."""
+    return fn
+
+
+def script_if_tracing(fn: Any) -> Any:
+    """Return the function unchanged: nobody traces."""
+    return fn
+
+
+def export(fn: Any) -> Any:
+    """Return the method unchanged."""
+    return fn
+
+
+def ignore(drop: Any = False, **kwargs: Any) -> Any:
+    """Return the method unchanged, as `@ignore` or `@ignore(...)`."""
+    return drop if callable(drop) else export
+
+
+def unused(fn: Any) -> Any:
+    """Return the method unchanged."""
+    return fn
+
+
+def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
+    """Return the module unchanged.
+
+    Raises  RuntimeError for one in training mode
+    """
+    if mod.training:
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() "
+            "on your module before freezing."
+        )
+    return mod
+
+
+def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
+    """Return the module unchanged."""
+    return mod
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """Return the value."""
+    return the_value
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """Return whether obj is of the type, parameters of containers aside."""
+    origin = cast(Any, getattr(target_type, "__origin__", target_type))
+    return _isinstance(obj, origin)
+
+
+def is_scripting() -> bool:
+    """Return False."""
+    return False
+
+
+is_tracing: Callable[[], bool] = is_scripting
+
+explain_missing(__name__)

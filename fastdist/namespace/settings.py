@@ -1,0 +1,136 @@
+"""PyTorch's process-wide settings: what can be chosen here, and what is so in any case."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ..core.dtypes import DType
+from ..core.errors import DTypeError
+from ..dispatch.promotion import set_default_dtype
+
+_precision = "highest"
+_MODES = ("default", "warn", "error")
+_mode = 0
+_interop_threads = 1
+
+
+def get_float32_matmul_precision() -> str:
+    """Return what set_float32_matmul_precision was given, "highest" at first."""
+    return _precision
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Note how many digits products may give up for speed; here they give up none."""
+    global _precision
+    if precision not in ("highest", "high", "medium"):
+        warnings.warn(
+            f"{precision} is not one of 'highest', 'high', or 'medium'; the current"
+            "setFloat32MatmulPrecision call has no effect.",
+            UserWarning,
+            stacklevel=2,
+        )
+        return
+    _precision = precision
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Note that results must be the same each time, as they are here in any case: sums run in one
+    order, whatever the number of threads.
+    """
+    global _mode
+    _mode = (1 if warn_only else 2) if mode else 0
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Return what use_deterministic_algorithms was given."""
+    return _mode > 0
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Return whether use_deterministic_algorithms was to warn only."""
+    return _mode == 1
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """Do what use_deterministic_algorithms does, by "default", "warn" or "error", or 0, 1 or 2.
+
+    Raises  RuntimeError for another one
+    """
+    global _mode
+    if debug_mode in _MODES:
+        debug_mode = _MODES.index(str(debug_mode))
+    if isinstance(debug_mode, str):
+        raise RuntimeError(
+            "invalid value of debug_mode, expected one of `default`, `warn`, `error`, but got "
+            f"{debug_mode}"
+        )
+    if debug_mode not in (0, 1, 2):
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}"
+        )
+    _mode = debug_mode
+
+
+def get_deterministic_debug_mode() -> int:
+    """Return 0, 1 or 2."""
+    return _mode
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Make the dtype of FloatTensor or one of its kin, or of its name, the default dtype.
+
+    Raises  TypeError for one that is not floating
+    """
+    from .typed_tensors import TYPED_TENSORS
+
+    warnings.warn(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
+        "torch.set_default_dtype() and torch.set_default_device() as alternatives.",
+        UserWarning,
+        stacklevel=2,
+    )
+    made = TYPED_TENSORS.get(t.rpartition(".")[2]) if isinstance(t, str) else t
+    dtype = getattr(made, "dtype", None)
+    if not isinstance(dtype, DType) or not dtype.is_floating_point:
+        raise DTypeError(f"only floating-point types are supported as the default type, got {t!r}")
+    set_default_dtype(dtype)
+
+
+def get_num_interop_threads() -> int:
+    """Return what set_num_interop_threads was given, 1 at first: ops run one after the other."""
+    return _interop_threads
+
+
+def set_num_interop_threads(int: int) -> None:
+    """Note a number of threads for ops that PyTorch's compiled programs run at once.
+
+    Raises  RuntimeError for a number below 1
+    """
+    global _interop_threads
+    if int < 1:
+        raise RuntimeError(f"set_num_interop_threads expects a positive integer, got {int}")
+    _interop_threads = int
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Return whether tiny numbers are flushed to 0 as asked: they never are here."""
+    return not mode
+
+
+SETTINGS = {
+    function.__name__: function
+    for function in (
+        are_deterministic_algorithms_enabled,
+        get_deterministic_debug_mode,
+        get_float32_matmul_precision,
+        get_num_interop_threads,
+        is_deterministic_algorithms_warn_only_enabled,
+        set_default_tensor_type,
+        set_deterministic_debug_mode,
+        set_float32_matmul_precision,
+        set_flush_denormal,
+        set_num_interop_threads,
+        use_deterministic_algorithms,
+    )
+}

@@ -1,0 +1,256 @@
+"""What stubs say of parameters and results, where the declarations themselves say less."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..dispatch.op import OPS, Op
+from ..dispatch.pointwise import PointwiseOp
+from .names import ALIASES, words
+
+# Names that may stand in an annotation of a stub, and what others mean there; an annotation that
+# says anything else is Any.
+_MEANING = {
+    "Pair": "tuple[Tensor, Tensor]",
+    "Shape": "tuple[int, ...]",
+    "np.ndarray[Any, Any]": "NDArray",
+}
+_KNOWN = words(
+    """
+    Any Callable DType Device DeviceLike False Generator Indices Iterator Literal MemoryFormat
+    MemoryLayout NDArray None Number Operand Sequence Size Sizes Tensor True TypedStorage
+    UntypedStorage bool complex dict float int list object str tuple
+    """
+)
+# What parameters of a name take wherever their declaration says Any.
+_BY_NAME = {
+    "alpha": "Number",
+    "axis": "int | Sequence[int] | None",
+    "beta": "Number",
+    "device": "DeviceLike",
+    "dim": "int | Sequence[int] | None",
+    "dims": "Sizes",
+    "dtype": "DTypeLike | None",
+    "end": "Scalar",
+    "fill_value": "Scalar",
+    "generator": "Generator | None",
+    "keepdims": "bool",
+    "memory_format": "MemoryFormat | None",
+    "other": "Operand",
+    "shape": "Sizes",
+    "size": "Sizes",
+    "sizes": "Sizes",
+    "start": "Scalar",
+    "step": "Scalar",
+    "tensors": "Sequence[Tensor]",
+}
+# (function, parameter) for which the table above is wrong.
+_EXCEPT = {
+    ("__array__", "dtype"): "Any",
+    ("__contains__", "element"): "Operand",
+    ("__eq__", "other"): "Any",
+    ("__getitem__", "index"): "Indices",
+    ("__ne__", "other"): "Any",
+    ("__setitem__", "index"): "Indices",
+    ("__setitem__", "value"): "Operand",
+    ("arange", "end"): "Scalar | None",
+    ("lerp", "end"): "Operand",
+    ("linspace", "end"): "Scalar",
+    ("linspace", "start"): "Scalar",
+    ("logspace", "end"): "Scalar",
+    ("logspace", "start"): "Scalar",
+    ("reshape", "shape"): "Sizes | None",
+    ("roll", "dims"): "Sizes | None",
+    ("tensordot", "dims"): "Any",
+    ("type", "dtype"): "Any",
+    ("view", "dtype"): "Any",
+    ("view", "shape"): "Sizes | DType",
+}
+# Results that depend on the arguments, or whose declaration says less than is known.
+_RESULTS = {
+    "__array__": "NDArray",
+    "__iter__": "Iterator[Tensor]",
+    "aminmax": "return_types.aminmax",
+    "cummax": "return_types.cummax",
+    "cummin": "return_types.cummin",
+    "histogram": "return_types.histogram",
+    "kthvalue": "return_types.kthvalue",
+    "mode": "return_types.mode",
+    "numpy": "NDArray",
+    "sort": "return_types.sort",
+    "topk": "return_types.topk",
+}
+_OUT = "out: Tensor | None = ..."
+_ALONG = "dim: int, keepdim: bool = ..., *, out: Any = ..."
+# function -> (what follows the first parameter, result), one for each way to call it.
+_UNIQUE = "return_inverse: {0} = ..., return_counts: {0} = ..., dim: int | None = ..."
+_WAYS = {
+    "max": [
+        (f"*, {_OUT}", "Tensor"),
+        (_ALONG, "return_types.max"),
+        (f"other: Tensor, *, {_OUT}", "Tensor"),
+    ],
+    "min": [
+        (f"*, {_OUT}", "Tensor"),
+        (_ALONG, "return_types.min"),
+        (f"other: Tensor, *, {_OUT}", "Tensor"),
+    ],
+    "median": [(f"*, {_OUT}", "Tensor"), (_ALONG, "return_types.median")],
+    "nanmedian": [(f"*, {_OUT}", "Tensor"), (_ALONG, "return_types.nanmedian")],
+    "unique": [
+        ("sorted: bool = ..., " + _UNIQUE.format("Literal[False]"), "Tensor"),
+        ("sorted: bool = ..., " + _UNIQUE.format("bool"), "Any"),
+    ],
+    "unique_consecutive": [
+        (_UNIQUE.format("Literal[False]"), "Tensor"),
+        (_UNIQUE.format("bool"), "Any"),
+    ],
+    "where": [
+        ("", "tuple[Tensor, ...]"),
+        (f"input: Operand, other: Operand, *, {_OUT}", "Tensor"),
+    ],
+}
+# A flag, and what a function that returns Any returns with it unset and set.
+_FLAGS = {
+    "as_tuple": ("Tensor", "tuple[Tensor, ...]"),
+    "return_indices": ("Tensor", "tuple[Tensor, Tensor]"),
+}
+_MARKS: dict[Any, str] = {
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
+# Builtins that functions of fastdist, and methods of Tensor, hide where stubs speak.
+_HIDDEN = re.compile(r"(?<![\w.])(bool|int|float)\b(?!:)")
+
+
+def declarations(
+    name: str, function: Any, inplace: str | None = None, *, first: str | None = None
+) -> Iterator[str]:
+    """Yield the `def` of a function, one for each way to call it; first takes the place of its
+    first parameter: "self" makes it a method. Of an in-place twin, whose result is told, function
+    is the one that does the same out of place.
+    """
+    if inplace is not None:
+        taken = [p for p in inspect.signature(function).parameters.values() if p.name != "out"]
+        bare = ALIASES.get(name[:-1], name[:-1])
+        lead, op = first or "input: Tensor", OPS.get(bare)
+        yield _definition(name, [lead, *rendered(bare, taken, op, inplace)[1:]], inplace)
+        return
+    told = ALIASES.get(name, name)
+    op = OPS.get(told) or OPS.get(getattr(function, "__name__", ""))
+    parameters = list(inspect.signature(function).parameters.values())
+    result = _result(told, function, op)
+    if first is None and parameters:
+        first = _lead(told, parameters[0], op)
+    if told in _WAYS and (told, first) != ("where", "self"):
+        for text, way in _WAYS[told]:
+            yield _definition(name, [first or "", text], way, many=True)
+        return
+    flag = next((p.name for p in parameters[1:] if p.name in _FLAGS), None)
+    if flag is not None and result == "Any":
+        yield from _by_flag(name, first or "", parameters, flag)
+        return
+    yield _definition(name, [first or "", *rendered(told, parameters, op, result)[1:]], result)
+
+
+def _by_flag(
+    name: str, first: str, parameters: list[inspect.Parameter], flag: str
+) -> Iterator[str]:
+    """Yield what a function returns without its flag, with it, and with one nobody knows."""
+    place = [p.name for p in parameters].index(flag)
+    before, found, after = parameters[:place], parameters[place], parameters[place + 1 :]
+    unset = found.replace(annotation="Literal[False]")
+    given = found.replace(annotation="Literal[True]", default=inspect.Parameter.empty)
+    # Given by name, for what stands before it may be left out.
+    keywords = [p.replace(kind=p.KEYWORD_ONLY) for p in (given, *after)]
+    for listed, result in (
+        ([*before, unset, *after], _FLAGS[flag][0]),
+        ([*before, *keywords], _FLAGS[flag][1]),
+        (parameters, "Any"),
+    ):
+        texts = rendered(name, listed, None, result)[1:]
+        yield _definition(name, [first, *texts], result, many=True)
+
+
+def _definition(name: str, parts: Iterable[str], result: str, *, many: bool = False) -> str:
+    listed = ", ".join(part for part in parts if part)
+    head = "@overload\n" if many else ""
+    return f"{head}def {name}({builtin(listed)}) -> {builtin(result)}: ...\n"
+
+
+def builtin(text: str) -> str:
+    """Return text with the builtins named that functions of fastdist and methods of Tensor hide."""
+    return _HIDDEN.sub(r"builtins.\1", text)
+
+
+def _lead(name: str, parameter: inspect.Parameter, op: Op | None) -> str:
+    if parameter.name == "self":
+        return "input: Tensor"
+    if isinstance(op, PointwiseOp) and len(op.tensors) == 1:
+        return f"{parameter.name}: Tensor" if op.tensors[0] == parameter.name else "n: int"
+    return rendered(name, [parameter], op, "Any")[-1]
+
+
+def rendered(
+    name: str, parameters: list[inspect.Parameter], op: Op | None, result: str
+) -> list[str]:
+    """Return the texts of a function's parameters."""
+    declared = {p.name: p for p in op.parameters} if op is not None else {}
+    parts: list[str] = []
+    star = False
+    for parameter in parameters:
+        if parameter.kind is parameter.KEYWORD_ONLY and not star:
+            parts.append("*")
+        star = star or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
+        annotation = declared.get(parameter.name, parameter).annotation
+        text = _taken(name, parameter, annotation, op, result)
+        mark = _MARKS.get(parameter.kind, "")
+        default = "" if mark or parameter.default is parameter.empty else " = ..."
+        parts.append(f"{mark}{parameter.name}: {text}{default}")
+    return parts
+
+
+def _taken(
+    name: str, parameter: inspect.Parameter, annotation: Any, op: Op | None, result: str
+) -> str:
+    word = parameter.name.lstrip("_")
+    if (name, word) in _EXCEPT:
+        return _EXCEPT[name, word]
+    if word == "out":
+        return "Tensor | None" if result == "Tensor" else "Any"
+    if isinstance(op, PointwiseOp) and annotation == "Tensor":
+        return "Operand"
+    # Lists of lengths are taken for tuples, and Python's float for float32.
+    text = known(annotation).replace("tuple[int, ...]", "Sequence[int]")
+    if text != "Any":
+        return text.replace("DType", "DTypeLike")
+    if parameter.kind is parameter.VAR_POSITIONAL and word == "tensors":
+        return "Tensor | Sequence[Tensor]"
+    return _BY_NAME.get(word, "Any")
+
+
+def _result(name: str, function: Any, op: Op | None) -> str:
+    if name in _RESULTS:
+        return _RESULTS[name]
+    if name.endswith("_with_indices"):
+        return "tuple[Tensor, Tensor]"
+    if op is not None and function is op.public:
+        return known(op.returns)
+    annotation = getattr(function, "__annotations__", {}).get("return")
+    if annotation is None and op is not None:
+        return known(op.returns)
+    return known(annotation)
+
+
+def known(annotation: Any) -> str:
+    """Return the text of an annotation, Any if it says what stubs do not know."""
+    text: str = (
+        annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "Any")
+    )
+    for word, meaning in _MEANING.items():
+        text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", meaning, text)
+    said = re.findall(r"[A-Za-z_][\w.]*", text)
+    return text if said and _KNOWN.issuperset(said) else "Any"

@@ -1,0 +1,326 @@
+"""Batch and instance normalisation, with the running numbers that stand in for a batch's own."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+from ..core.dtypes import DType, int64
+from ..ops.creation import empty, ones, tensor, zeros
+from ..tensor.parameter import Parameter
+from ..tensor.tensor import Tensor
+from . import functional, init
+from .module import Module
+
+
+class _Norm(Module):
+    """What has a scale and a shift for each channel, and may follow means and variances."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+    # The numbers of axes that an input may have.
+    _ndims: tuple[int, ...] = ()
+    # Since 2 num_batches_tracked is saved.
+    _version = 2
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        for name, is_wanted in (("weight", affine), ("bias", affine and bias)):
+            made = empty(num_features, device=device, dtype=dtype) if is_wanted else None
+            self.register_parameter(name, None if made is None else Parameter(made))
+        buffers: dict[str, Tensor | None] = dict.fromkeys(
+            ("running_mean", "running_var", "num_batches_tracked")
+        )
+        if track_running_stats:
+            buffers["running_mean"] = zeros(num_features, device=device, dtype=dtype)
+            buffers["running_var"] = ones(num_features, device=device, dtype=dtype)
+            buffers["num_batches_tracked"] = tensor(0, dtype=int64, device=device)
+        for name, buffer in buffers.items():
+            self.register_buffer(name, buffer)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget all batches: mean 0 and variance 1 from now on."""
+        if self.track_running_stats:
+            assert self.running_mean is not None and self.running_var is not None
+            assert self.num_batches_tracked is not None
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Forget all batches; scale by 1 and shift by 0 from now on."""
+        self.reset_running_stats()
+        if self.affine:
+            if self.weight is not None:
+                init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+    def extra_repr(self) -> str:
+        """Return the number of channels and how they are normalised."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
+    ) -> None:
+        key = f"{prefix}num_batches_tracked"
+        if (local_metadata.get("version") or 1) < 2 and self.track_running_stats:
+            own = self.num_batches_tracked
+            state_dict.setdefault(key, tensor(0, dtype=int64) if own is None else own)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() not in self._ndims:
+            wanted = " or ".join(f"{n}D" for n in self._ndims)
+            raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
+
+
+class _BatchNorm(_Norm):
+    def forward(self, input: Tensor) -> Tensor:
+        """Return input, normalised by the batch's numbers in training mode, by the running ones
+        else, if there are any.
+        """
+        self._check_input_dim(input)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        follows = self.training and self.track_running_stats
+        if follows and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                momentum = 1.0 / float(self.num_batches_tracked)
+        has_stats = self.running_mean is not None or self.running_var is not None
+        takes_stats = follows or not self.training
+        return functional.batch_norm(
+            input,
+            self.running_mean if takes_stats else None,
+            self.running_var if takes_stats else None,
+            self.weight,
+            self.bias,
+            self.training or not has_stats,
+            momentum,
+            self.eps,
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Brings each channel of a batch to mean 0 and variance 1, then scales and shifts it.
+
+    Shape   (N, C) or (N, C, L) -> the same
+    Note    running_mean and running_var move by momentum towards each batch's (None: they are the
+            means over all batches), and stand in for it in evaluation mode
+    Source  Ioffe and Szegedy 2015, "Batch Normalization"
+    """
+
+    _ndims = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """BatchNorm1d for images.
+
+    Shape   (N, C, H, W) -> the same
+    """
+
+    _ndims = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """BatchNorm1d for volumes.
+
+    Shape   (N, C, D, H, W) -> the same
+    """
+
+    _ndims = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """BatchNorm over the batch of this process; over those of several it is not there.
+
+    Shape   (N, C, ...) -> the same
+    Raises  NotImplementedError for a process group, and in training where there are several
+            processes
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        if process_group is not None:
+            raise NotImplementedError(
+                f"SyncBatchNorm: there are no process groups, got {process_group!r}; each process "
+                "normalises by its own batch"
+            )
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+        self.process_group = None
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+        if input.shape[1] == 0:
+            raise ValueError("SyncBatchNorm number of input channels should be non-zero")
+        processes = os.environ.get("WORLD_SIZE", "1")
+        if self.training and processes not in ("", "1"):
+            raise NotImplementedError(
+                f"SyncBatchNorm: WORLD_SIZE is {processes}, and numbers are not brought together "
+                "across processes; use BatchNorm, by which each normalises its own batch"
+            )
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """Return module with each BatchNorm in it, or itself, as a SyncBatchNorm."""
+        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
+            made = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+            )
+            for kind in ("_parameters", "_buffers"):
+                getattr(made, kind).update(getattr(module, kind))
+            made.training = module.training
+            return made
+        for name, child in module.named_children():
+            module.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return module
+
+
+class _InstanceNorm(_Norm):
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        keys = [f"{prefix}{name}" for name in ("running_mean", "running_var")]
+        found = [key for key in keys if key in state_dict]
+        if found and not self.track_running_stats and local_metadata.get("version") is None:
+            kind = type(self).__name__
+            error_msgs.append(
+                f"Unexpected running stats buffer(s) {_quoted(found)} for {kind} "
+                "with track_running_stats=False. If state_dict is a checkpoint saved before "
+                f"0.4.0, this may be expected because {kind} does not track running stats by "
+                "default since 0.4.0. Please remove these keys from state_dict. If the running "
+                f"stats are actually needed, instead set track_running_stats=True in {kind} to "
+                "enable them."
+            )
+            for key in found:
+                del state_dict[key]
+        lists = (missing_keys, unexpected_keys, error_msgs)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, *lists)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return input, normalised by each sample's own numbers, or in evaluation mode by the
+        running ones, if there are any.
+        """
+        self._check_input_dim(input)
+        is_alone = input.dim() == self._ndims[0]
+        axis = 0 if is_alone else 1
+        if input.shape[axis] != self.num_features:
+            if self.affine:
+                raise ValueError(
+                    f"expected input's size at dim={axis} to match num_features "
+                    f"({self.num_features}), but got: {input.shape[axis]}."
+                )
+            warnings.warn(
+                f"input's size at dim={axis} does not match num_features. You can silence this "
+                "warning by not passing in num_features, which is not used because affine=False",
+                stacklevel=3,
+            )
+        out = functional.instance_norm(
+            input.unsqueeze(0) if is_alone else input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+        return out.squeeze(0) if is_alone else out
+
+
+def _quoted(keys: list[str]) -> str:
+    return " and ".join(f'"{key}"' for key in keys)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Brings each channel of each sample to mean 0 and variance 1.
+
+    Shape   (N, C, L) or (C, L) -> the same
+    Source  Ulyanov et al. 2016, "Instance Normalization"
+    """
+
+    _ndims = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """InstanceNorm1d for images.
+
+    Shape   (N, C, H, W) or (C, H, W) -> the same
+    """
+
+    _ndims = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """InstanceNorm1d for volumes.
+
+    Shape   (N, C, D, H, W) or (C, D, H, W) -> the same
+    """
+
+    _ndims = (4, 5)

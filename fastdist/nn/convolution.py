@@ -1,0 +1,335 @@
+"""Convolution layers, of one to three axes, and transposed ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..core.dtypes import DType
+from ..ops.creation import empty
+from ..tensor.parameter import Parameter
+from ..tensor.tensor import Tensor
+from . import functional, init
+from .module import Module
+
+Ints = tuple[int, ...]
+_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+_CONVOLUTIONS = (None, functional.conv1d, functional.conv2d, functional.conv3d)
+_TRANSPOSED = (
+    None,
+    functional.conv_transpose1d,
+    functional.conv_transpose2d,
+    functional.conv_transpose3d,
+)
+
+
+def repeated(value: Any, count: int) -> Any:
+    """Return value once for each of count axes; a tuple or list of any length as it is."""
+    return tuple(value) if isinstance(value, tuple | list) else (value,) * count
+
+
+class _ConvNd(Module):
+    """What all convolutions have: sizes, weight and bias.
+
+    Note    both begin evenly within 1 / sqrt(inputs of a group * kernel)
+    """
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Ints,
+        stride: Ints,
+        padding: str | Ints,
+        dilation: Ints,
+        transposed: bool,
+        output_padding: Ints,
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        _require_fitting(in_channels, out_channels, groups, stride, padding, padding_mode)
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.dilation = dilation
+        self.transposed = transposed
+        self.output_padding = output_padding
+        self.groups = groups
+        self.padding_mode = padding_mode
+        self._reversed_padding_repeated_twice = _ends(padding, kernel_size, dilation)
+        first, second = in_channels, out_channels
+        if not transposed:
+            first, second = second, first
+        shape = (first, second // groups, *kernel_size)
+        self.weight = Parameter(empty(shape, device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            inputs, _ = init.fans(self.weight)
+            bound = 1 / math.sqrt(inputs) if inputs > 0 else 0.0
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the convolution of input with the weight."""
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        axes, padding = len(self.kernel_size), self.padding
+        convolve: Any = _CONVOLUTIONS[axes]
+        if self.padding_mode != "zeros":
+            ends = self._reversed_padding_repeated_twice
+            input, padding = functional.pad(input, ends, mode=self.padding_mode), (0,) * axes
+        how = (self.stride, padding, self.dilation, self.groups)
+        return convolve(input, weight, bias, *how)  # type: ignore[no-any-return]
+
+    def extra_repr(self) -> str:
+        """Return the sizes, and what differs from the defaults."""
+        axes = len(self.kernel_size)
+        told = [f"{self.in_channels}, {self.out_channels}"]
+        told += [f"kernel_size={self.kernel_size}", f"stride={self.stride}"]
+        if self.padding != (0,) * axes:
+            told.append(f"padding={self.padding}")
+        if self.dilation != (1,) * axes:
+            told.append(f"dilation={self.dilation}")
+        if self.output_padding != (0,) * axes:
+            told.append(f"output_padding={self.output_padding}")
+        if self.groups != 1:
+            told.append(f"groups={self.groups}")
+        if self.bias is None:
+            told.append("bias=False")
+        if self.padding_mode != "zeros":
+            told.append(f"padding_mode={self.padding_mode}")
+        return ", ".join(told)
+
+
+def _require_fitting(
+    in_channels: int,
+    out_channels: int,
+    groups: int,
+    stride: Ints,
+    padding: str | Ints,
+    padding_mode: str,
+) -> None:
+    if groups <= 0:
+        raise ValueError(f"groups must be a positive integer, got {groups}")
+    if in_channels % groups:
+        raise ValueError(f"in_channels must be divisible by groups: {in_channels} by {groups}")
+    if out_channels % groups:
+        raise ValueError(f"out_channels must be divisible by groups: {out_channels} by {groups}")
+    if isinstance(padding, str):
+        if padding not in ("same", "valid"):
+            raise ValueError(
+                f"Invalid padding string {padding!r}, should be one of 'valid', 'same'"
+            )
+        if padding == "same" and any(step != 1 for step in stride):
+            raise ValueError("padding='same' is not supported for strided convolutions")
+    if padding_mode not in _PADDING_MODES:
+        raise ValueError(
+            f"padding_mode must be one of {', '.join(_PADDING_MODES)}, but got "
+            f"padding_mode={padding_mode!r}"
+        )
+
+
+def _ends(padding: str | Ints, kernel_size: Ints, dilation: Ints) -> list[int]:
+    """Return padding as functional.pad takes it: before and behind, from the last axis on."""
+    ends: list[int] = []
+    for axis in reversed(range(len(kernel_size))):
+        if padding == "same":
+            both = dilation[axis] * (kernel_size[axis] - 1)
+            ends += [both // 2, both - both // 2]
+        else:
+            before = 0 if isinstance(padding, str) else padding[axis]
+            ends += [before, before]
+    return ends
+
+
+class _OfAxes(_ConvNd):
+    """A convolution of so many axes, as its users make it."""
+
+    _axes = 0
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Ints,
+        stride: int | Ints = 1,
+        padding: str | int | Ints = 0,
+        dilation: int | Ints = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        axes = self._axes
+        super().__init__(
+            in_channels,
+            out_channels,
+            repeated(kernel_size, axes),
+            repeated(stride, axes),
+            padding if isinstance(padding, str) else repeated(padding, axes),
+            repeated(dilation, axes),
+            False,
+            (0,) * axes,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+
+class Conv1d(_OfAxes):
+    """Sums of signals under sliding weights.
+
+    Shape   (n, in_channels, length) -> (n, out_channels, places), or both without n; weight is
+            (out_channels, in_channels / groups, kernel)
+    """
+
+    _axes = 1
+
+
+class Conv2d(_OfAxes):
+    """Sums of images under sliding weights.
+
+    Shape   (n, in_channels, *image) -> (n, out_channels, *places), or both without n; weight is
+            (out_channels, in_channels / groups, *kernel)
+    """
+
+    _axes = 2
+
+
+class Conv3d(_OfAxes):
+    """Sums of volumes under sliding weights.
+
+    Shape   (n, in_channels, *volume) -> (n, out_channels, *places), or both without n; weight is
+            (out_channels, in_channels / groups, *kernel)
+    """
+
+    _axes = 3
+
+
+class _ConvTransposeNd(_ConvNd):
+    """A transposed convolution of so many axes, as its users make it."""
+
+    _axes = 0
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Ints,
+        stride: int | Ints = 1,
+        padding: int | Ints = 0,
+        output_padding: int | Ints = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | Ints = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(
+                f'Only "zeros" padding mode is supported for {type(self).__name__}, got '
+                f"{padding_mode!r}"
+            )
+        axes = self._axes
+        super().__init__(
+            in_channels,
+            out_channels,
+            repeated(kernel_size, axes),
+            repeated(stride, axes),
+            repeated(padding, axes),
+            repeated(dilation, axes),
+            True,
+            repeated(output_padding, axes),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        """Return input spread by the weight; output_size chooses among the sizes that stride
+        leaves open.
+
+        Raises  ValueError for an output_size out of reach
+        """
+        more = self.output_padding
+        if output_size is not None:
+            more = self._output_padding(input, output_size)
+        spread: Any = _TRANSPOSED[self._axes]
+        given = (self.stride, self.padding, more, self.groups, self.dilation)
+        return spread(input, self.weight, self.bias, *given)  # type: ignore[no-any-return]
+
+    def _output_padding(self, input: Tensor, output_size: Any) -> Ints:
+        axes, others = self._axes, input.dim() - self._axes
+        asked = tuple(output_size)
+        if len(asked) == input.dim():
+            asked = asked[others:]
+        if len(asked) != axes:
+            raise ValueError(
+                f"ConvTranspose{axes}D: for {input.dim()}D input, output_size must have {axes} or "
+                f"{input.dim()} elements (got {len(asked)})"
+            )
+        padding: Any = self.padding
+        sizes = zip(
+            input.shape[others:], self.stride, padding, self.dilation, self.kernel_size, strict=True
+        )
+        least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in sizes]
+        most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
+        if any(not low <= n <= high for n, low, high in zip(asked, least, most, strict=True)):
+            raise ValueError(
+                f"requested an output size of {asked}, but valid sizes range from {least} to "
+                f"{most} (for an input of {tuple(input.shape[others:])})"
+            )
+        return tuple([n - low for n, low in zip(asked, least, strict=True)])
+
+
+class ConvTranspose1d(_ConvTransposeNd):
+    """Signals spread by sliding weights: the adjoint of Conv1d.
+
+    Shape   (n, in_channels, length) -> (n, out_channels, places), or both without n; weight is
+            (in_channels, out_channels / groups, kernel)
+    """
+
+    _axes = 1
+
+
+class ConvTranspose2d(_ConvTransposeNd):
+    """Images spread by sliding weights: the adjoint of Conv2d.
+
+    Shape   (n, in_channels, *image) -> (n, out_channels, *places), or both without n; weight is
+            (in_channels, out_channels / groups, *kernel)
+    """
+
+    _axes = 2
+
+
+class ConvTranspose3d(_ConvTransposeNd):
+    """Volumes spread by sliding weights: the adjoint of Conv3d.
+
+    Shape   (n, in_channels, *volume) -> (n, out_channels, *places), or both without n; weight is
+            (in_channels, out_channels / groups, *kernel)
+    """
+
+    _axes = 3

@@ -1,0 +1,163 @@
+"""Layers that make signals, images and volumes longer at their ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..tensor.tensor import Tensor
+from . import functional
+from .convolution import repeated
+from .module import Module
+
+
+class _PadNd(Module):
+    """Pads so many axes; padding is one number for all ends, or before and behind from the last
+    axis on. Negative numbers take away.
+    """
+
+    _axes = 0
+    _mode = ""
+
+    def __init__(self, padding: Any) -> None:
+        super().__init__()
+        self.padding = repeated(padding, 2 * self._axes)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return input with its ends."""
+        self._check_input_dim(input)
+        return functional.pad(input, self.padding, self._mode)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """Raise for what cannot be padded here; pad itself says the most of it."""
+
+    def extra_repr(self) -> str:
+        """Return the numbers."""
+        return f"{self.padding}"
+
+
+class _ConstantPadNd(_PadNd):
+    """Puts one number at the ends."""
+
+    def __init__(self, padding: Any, value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return input with its ends."""
+        return functional.pad(input, self.padding, "constant", self.value)
+
+    def extra_repr(self) -> str:
+        """Return the numbers."""
+        return f"padding={self.padding}, value={self.value}"
+
+
+class ConstantPad1d(_ConstantPadNd):
+    """Puts value at both ends of the last axis."""
+
+    _axes = 1
+
+
+class ConstantPad2d(_ConstantPadNd):
+    """Puts value around the last two axes."""
+
+    _axes = 2
+
+
+class ConstantPad3d(_ConstantPadNd):
+    """Puts value around the last three axes."""
+
+    _axes = 3
+
+
+class _ZeroPadNd(_ConstantPadNd):
+    def __init__(self, padding: Any) -> None:
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        """Return the numbers."""
+        return f"{self.padding}"
+
+
+class ZeroPad1d(_ZeroPadNd, ConstantPad1d):
+    """Puts zeros at both ends of the last axis."""
+
+
+class ZeroPad2d(_ZeroPadNd, ConstantPad2d):
+    """Puts zeros around the last two axes."""
+
+
+class ZeroPad3d(_ZeroPadNd, ConstantPad3d):
+    """Puts zeros around the last three axes."""
+
+
+class _ReflectionPadNd(_PadNd):
+    _mode = "reflect"
+
+
+class ReflectionPad1d(_ReflectionPadNd):
+    """Mirrors the last axis at its ends."""
+
+    _axes = 1
+
+
+class ReflectionPad2d(_ReflectionPadNd):
+    """Mirrors the last two axes at their ends."""
+
+    _axes = 2
+
+
+class ReflectionPad3d(_ReflectionPadNd):
+    """Mirrors the last three axes at their ends."""
+
+    _axes = 3
+
+
+class _ReplicationPadNd(_PadNd):
+    _mode = "replicate"
+
+
+class ReplicationPad1d(_ReplicationPadNd):
+    """Repeats what stands at the ends of the last axis."""
+
+    _axes = 1
+
+
+class ReplicationPad2d(_ReplicationPadNd):
+    """Repeats what stands at the border of the last two axes."""
+
+    _axes = 2
+
+
+class ReplicationPad3d(_ReplicationPadNd):
+    """Repeats what stands at the border of the last three axes."""
+
+    _axes = 3
+
+
+class _CircularPadNd(_PadNd):
+    _mode = "circular"
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        axes = self._axes
+        if input.dim() not in (axes + 1, axes + 2):
+            raise ValueError(
+                f"expected {axes + 1}D or {axes + 2}D input (got {input.dim()}D input)"
+            )
+
+
+class CircularPad1d(_CircularPadNd):
+    """Goes on with the other end of the last axis."""
+
+    _axes = 1
+
+
+class CircularPad2d(_CircularPadNd):
+    """Goes on with the other side of the last two axes."""
+
+    _axes = 2
+
+
+class CircularPad3d(_CircularPadNd):
+    """Goes on with the other side of the last three axes."""
+
+    _axes = 3

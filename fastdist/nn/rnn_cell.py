@@ -1,0 +1,162 @@
+"""Recurrent cells: one step."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..core.dtypes import DType
+from ..ops.creation import empty, zeros
+from ..ops.recurrent_layers import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
+from ..tensor.parameter import Parameter
+from ..tensor.tensor import Tensor
+from . import init
+from .module import Module
+
+
+class RNNCellBase(Module):
+    """What the cells share: their weights, which begin evenly within 1/sqrt(hidden_size)."""
+
+    weight_ih: Parameter
+    weight_hh: Parameter
+    bias_ih: Parameter | None
+    bias_hh: Parameter | None
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        num_chunks: int,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        width = num_chunks * hidden_size
+        for name, columns in (("weight_ih", input_size), ("weight_hh", hidden_size)):
+            setattr(self, name, Parameter(empty((width, columns), device=device, dtype=dtype)))
+        for name in ("bias_ih", "bias_hh"):
+            made = Parameter(empty(width, device=device, dtype=dtype)) if bias else None
+            self.register_parameter(name, made)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all weights anew."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def _weights(self) -> tuple[Any, ...]:
+        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+
+    def _require_axes(self, what: str, one: Tensor) -> None:
+        if one.dim() not in (1, 2):
+            raise ValueError(
+                f"{type(self).__name__}: Expected {what} to be 1D or 2D, got {one.dim()}D instead"
+            )
+
+    def _states(self, input: Tensor, states: Any, count: int) -> tuple[Tensor, list[Tensor]]:
+        """Return input and that many states with an axis for the batch; zeros for None."""
+        batched = input if input.dim() == 2 else input.unsqueeze(0)
+        if states is None:
+            shape = (batched.shape[0], self.hidden_size)
+            states = [zeros(shape, dtype=input.dtype, device=input.device)] * count
+        elif input.dim() == 1:
+            states = [one.unsqueeze(0) for one in states]
+        return batched, states
+
+    def extra_repr(self) -> str:
+        """Return the sizes, and what is not by default."""
+        text = f"{self.input_size}, {self.hidden_size}"
+        if not self.bias:
+            text += f", bias={self.bias}"
+        nonlinearity = getattr(self, "nonlinearity", "tanh")
+        return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
+
+
+class RNNCell(RNNCellBase):
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu of it.
+
+    Shape   (batch, input_size) or (input_size) -> the same with hidden_size
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """Return the next h; zeros stand for an hx that is not given."""
+        self._require_axes("input", input)
+        if hx is not None:
+            self._require_axes("hidden", hx)
+        batched, (h,) = self._states(input, None if hx is None else [hx], 1)
+        if self.nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+        step = rnn_tanh_cell if self.nonlinearity == "tanh" else rnn_relu_cell
+        found = step(batched, h, *self._weights())
+        return found if input.dim() == 2 else found.squeeze(0)
+
+
+class LSTMCell(RNNCellBase):
+    """One step of long short-term memory, of the states (h, c).
+
+    Shape   (batch, input_size) or (input_size) -> twice the same with hidden_size
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(
+        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the next h and c; zeros stand for an hx that is not given."""
+        self._require_axes("input", input)
+        for i, one in enumerate(() if hx is None else hx):
+            self._require_axes(f"hx[{i}]", one)
+        batched, states = self._states(input, hx, 2)
+        h, c = lstm_cell(batched, states, *self._weights())
+        return (h, c) if input.dim() == 2 else (h.squeeze(0), c.squeeze(0))
+
+
+class GRUCell(RNNCellBase):
+    """One step of a gated recurrent unit.
+
+    Shape   (batch, input_size) or (input_size) -> the same with hidden_size
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """Return the next h; zeros stand for an hx that is not given."""
+        self._require_axes("input", input)
+        if hx is not None:
+            self._require_axes("hidden", hx)
+        batched, (h,) = self._states(input, None if hx is None else [hx], 1)
+        found = gru_cell(batched, h, *self._weights())
+        return found if input.dim() == 2 else found.squeeze(0)

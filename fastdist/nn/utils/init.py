@@ -1,0 +1,25 @@
+"""Modules without first values."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, TypeVar
+
+from ..init import skipped
+from ..module import Module
+
+M = TypeVar("M", bound=Module)
+
+
+def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
+    """Return module_cls(*args, **kwargs) whose parameters nobody has set and nothing was drawn for:
+    they are to be loaded.
+
+    Raises  RuntimeError for what is no class of modules, or takes no device
+    """
+    if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
+        raise RuntimeError(f"Expected a Module; got {module_cls}")
+    if "device" not in inspect.signature(module_cls).parameters:
+        raise RuntimeError("Module must support a 'device' arg to skip initialization")
+    with skipped():
+        return module_cls(*args, **kwargs)

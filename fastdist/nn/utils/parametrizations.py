@@ -1,0 +1,256 @@
+"""Weights as direction and length, of spectral norm 1, and of orthonormal rows or columns."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import ShapeError
+from ...graph.modes import no_grad
+from ...ops.creation import empty, eye, zeros
+from ...ops.joining import cat
+from ...ops.random import randn
+from ...tensor.tensor import Tensor
+from .. import functional
+from ..module import Module
+from .parametrize import register_parametrization
+
+
+def norm_except_dim(v: Any, dim: int) -> Any:
+    """Return the norms over all axes but dim, kept as 1; over all of them for dim -1."""
+    if dim == -1:
+        return v.norm()
+    axes = tuple(axis for axis in range(v.dim()) if axis != dim % v.dim())
+    return v.norm(2, axes, keepdim=True) if axes else v.abs()
+
+
+class _WeightNorm(Module):
+    def __init__(self, dim: int | None = 0) -> None:
+        super().__init__()
+        self.dim = -1 if dim is None else dim
+
+    def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
+        """Return weight_v with the lengths weight_g."""
+        found: Tensor = weight_v * (weight_g / norm_except_dim(weight_v, self.dim))
+        return found
+
+    def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the lengths of weight, and weight."""
+        return norm_except_dim(weight, self.dim), weight
+
+
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
+    """Let a weight be a length (original0) times a direction (original1); a length for each index
+    along dim, or a single one for None.
+
+    Source  Salimans and Kingma 2016, "Weight Normalization"
+    """
+    register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    return module
+
+
+class _SpectralNorm(Module):
+    _u: Tensor
+    _v: Tensor
+
+    def __init__(
+        self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12
+    ) -> None:
+        super().__init__()
+        axes = weight.dim()
+        if not -axes <= dim < axes:
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [-{axes}, {axes - 1}] but got "
+                f"{dim})"
+            )
+        if n_power_iterations <= 0:
+            raise ValueError(
+                "Expected n_power_iterations to be positive, but got "
+                f"n_power_iterations={n_power_iterations}"
+            )
+        self.dim = dim % axes
+        self.eps = eps
+        if axes > 1:
+            self.n_power_iterations = n_power_iterations
+            matrix = self._matrix(weight.detach())
+            for name, n in zip(("_u", "_v"), matrix.shape, strict=True):
+                drawn = randn(n, dtype=weight.dtype, device=weight.device)
+                self.register_buffer(name, functional.normalize(drawn, dim=0, eps=eps))
+            self._iterate(matrix, 15)
+
+    def _matrix(self, weight: Any) -> Any:
+        if self.dim:
+            weight = weight.movedim(self.dim, 0)
+        return weight.flatten(1)
+
+    def _iterate(self, matrix: Any, times: int) -> None:
+        with no_grad():
+            for _ in range(times):
+                self._u.copy_(functional.normalize(matrix.mv(self._v), dim=0, eps=self.eps))
+                self._v.copy_(functional.normalize(matrix.T.mv(self._u), dim=0, eps=self.eps))
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """Return weight over its largest singular value, estimated a step better in training."""
+        if weight.dim() == 1:
+            return functional.normalize(weight, dim=0, eps=self.eps)
+        matrix = self._matrix(weight)
+        if self.training:
+            self._iterate(matrix.detach(), self.n_power_iterations)
+        # Copies: a later step must not change what this one's gradient asks for.
+        u, v = self._u.clone(), self._v.clone()
+        found: Tensor = weight / u.dot(matrix.mv(v))
+        return found
+
+    def right_inverse(self, value: Tensor) -> Tensor:
+        """Return value."""
+        return value
+
+
+def spectral_norm(
+    module: Module,
+    name: str = "weight",
+    n_power_iterations: int = 1,
+    eps: float = 1e-12,
+    dim: int | None = None,
+) -> Module:
+    """Let a weight be divided by its largest singular value, found by power iterations.
+
+    Raises  ValueError if there is no such weight
+    Source  Miyato et al. 2018, "Spectral Normalization for Generative Adversarial Networks"
+    """
+    weight: Any = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    if dim is None:
+        is_transposed = type(module).__name__.startswith("ConvTranspose")
+        dim = 1 if is_transposed else 0
+    if not weight.dim():
+        raise ShapeError(f"spectral_norm: {name!r} has no axes")
+    made = _SpectralNorm(weight, n_power_iterations, dim, eps)
+    register_parametrization(module, name, made)
+    return module
+
+
+# Terms of exp's series: behind them lies 0.5**17 / 17!, less than float64 tells.
+_TERMS = 16
+
+
+def _exp(a: Any) -> Any:
+    """Return the matrix exponential: the series of a halved often enough, squared as often."""
+    size = float(a.detach().abs().sum(-1).amax()) if a.numel() else 0.0
+    halvings = max(0, math.ceil(math.log2(size)) + 1) if size > 0.0 and size < math.inf else 0
+    small = a * 0.5**halvings
+    one = eye(a.shape[-1], dtype=a.dtype, device=a.device)
+    found = one
+    for k in range(_TERMS, 0, -1):
+        found = one + small @ found / k
+    for _ in range(halvings):
+        found = found @ found
+    return found
+
+
+def _reflected(a: Any) -> Any:
+    """Return the first columns of the product of the reflections along a's columns, below whose
+    diagonal, which counts as 1, the reflections' vectors stand.
+    """
+    n, k = a.shape[-2:]
+    below = a.tril(-1)
+    vectors = below + eye(n, k, dtype=a.dtype, device=a.device)
+    sizes = 2.0 / (1.0 + (below * below).sum(-2))
+    found = eye(n, k, dtype=a.dtype, device=a.device).expand(a.shape)
+    for i in range(k - 1, -1, -1):
+        v = vectors.narrow(-1, i, 1)
+        found = found - sizes.narrow(-1, i, 1).unsqueeze(-1) * (v @ (v.mT @ found))
+    return found
+
+
+class _Orthogonal(Module):
+    base: Tensor
+
+    def __init__(self, weight: Tensor, orthogonal_map: str) -> None:
+        super().__init__()
+        self.shape = weight.shape
+        self.orthogonal_map = orthogonal_map
+        self.register_buffer("base", None)
+
+    def forward(self, X: Any) -> Tensor:
+        """Return base, turned by what X says."""
+        wide = X.shape[-2] < X.shape[-1]
+        x = X.mT if wide else X
+        n, k = x.shape[-2:]
+        if self.orthogonal_map == "matrix_exp":
+            lower = functional.pad(x.tril(), [0, n - k])
+            turned = _exp(lower - lower.mT)[..., :k]
+        else:
+            # The diagonal's signs stay as they are: nothing is learned through them.
+            signs = x.detach().diagonal(dim1=-2, dim2=-1).trunc()
+            turned = _reflected(x) * signs.unsqueeze(-2)
+        found: Any = self.base @ turned
+        return found.mT if wide else found  # type: ignore[no-any-return]
+
+    def right_inverse(self, Q: Any) -> Tensor:
+        """Take Q, made orthogonal if it is not, for the base, and return what leaves it as it is.
+
+        Raises  ValueError for another shape
+        """
+        if Q.shape != self.shape:
+            raise ValueError(
+                f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of "
+                f"shape {Q.shape}."
+            )
+        with no_grad():
+            tall = Q.mT if Q.shape[-2] < Q.shape[-1] else Q
+            n, k = tall.shape[-2:]
+            # Columns that a draw completes to a square, made orthonormal on the host.
+            more = randn(*tall.shape[:-1], n - k, dtype=Q.dtype, device=Q.device)
+            whole = cat([tall, more], -1).detach().to_numpy()
+            q, r = np.linalg.qr(whole)
+            signs = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0.0, -1.0, 1.0)
+            base = empty(q.shape, dtype=Q.dtype, device=Q.device)
+            self.base = base.copy_((q * signs[..., None, :]).astype(q.dtype))
+            nothing = zeros(Q.shape, dtype=Q.dtype, device=Q.device)
+            rows, columns = Q.shape[-2:]
+            # -1: so the reflections along no vector, which turn each axis round, leave all.
+            return nothing - eye(rows, columns, dtype=Q.dtype, device=Q.device)
+
+
+def orthogonal(
+    module: Module,
+    name: str = "weight",
+    orthogonal_map: str | None = None,
+    *,
+    use_trivialization: bool = True,
+) -> Module:
+    """Let a weight have orthonormal columns, or rows where it is wide: "matrix_exp" (of square
+    ones, unless told otherwise) or "householder".
+
+    Raises  ValueError if there is no such weight, or of fewer than two axes; NotImplementedError
+            for "cayley" and without trivialization
+    Source  Lezcano-Casado 2019, "Trivializations for Gradient-Based Optimization on Manifolds"
+    """
+    weight: Any = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    if weight.dim() < 2:
+        raise ValueError(
+            f"Expected a matrix or batch of matrices. Got a tensor of {weight.dim()} dimensions."
+        )
+    if orthogonal_map is None:
+        is_square = weight.shape[-2] == weight.shape[-1]
+        orthogonal_map = "matrix_exp" if is_square else "householder"
+    if orthogonal_map not in ("matrix_exp", "cayley", "householder"):
+        raise ValueError(
+            'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: '
+            f"{orthogonal_map}"
+        )
+    if orthogonal_map == "cayley" or not use_trivialization:
+        raise NotImplementedError(
+            "orthogonal: 'cayley' needs a solver of equations and use_trivialization=False a QR "
+            "decomposition by reflections, which are not there; use 'matrix_exp' or 'householder' "
+            "with trivialization"
+        )
+    made = _Orthogonal(weight, orthogonal_map)
+    register_parametrization(module, name, made, unsafe=True)
+    return module

@@ -1,0 +1,86 @@
+"""Calling a module with other tensors in the places of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ...tensor.tensor import Tensor
+from ..module import Module
+
+
+def functional_call(
+    module: Module,
+    parameters_and_buffers: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Return module(*args, **kwargs) with these tensors, by dotted name, in the places of its own.
+
+    Thread  as one that changes the module: it holds the tensors during the call
+    Raises  RuntimeError if strict for a name that is not there, or one that is not given;
+            ValueError for a name in two of several mappings
+    Note    what the call writes into a buffer goes into the tensor given for it; tie_weights: a
+            tensor that the module has under several names is replaced under all of them
+    """
+    given = _merged(parameters_and_buffers)
+    arguments = () if args is None else args if isinstance(args, tuple) else (args,)
+    with _replaced(module, given, tie_weights=tie_weights, strict=strict):
+        return module(*arguments, **(kwargs or {}))
+
+
+def _merged(given: Any) -> dict[str, Tensor]:
+    if isinstance(given, Mapping):
+        return dict(given)
+    if not isinstance(given, Sequence) or not all(isinstance(one, Mapping) for one in given):
+        raise ValueError(
+            "Expected all elements of parameters_and_buffers to be dictionaries, got "
+            f"{type(given).__name__}"
+        )
+    merged: dict[str, Tensor] = {}
+    for one in given:
+        twice = sorted(merged.keys() & one.keys())
+        if twice:
+            raise ValueError(f"{twice} appeared in multiple dictionaries; behavior is ambiguous")
+        merged.update(one)
+    return merged
+
+
+@contextmanager
+def _replaced(
+    module: Module, given: dict[str, Tensor], *, tie_weights: bool, strict: bool
+) -> Iterator[None]:
+    places = {
+        (f"{path}." if path else "") + name: (held, name)
+        for path, found in module.named_modules(remove_duplicate=False)
+        for held in (found._parameters, found._buffers)
+        for name, own in held.items()
+        if own is not None
+    }
+    own = {name: held[key] for name, (held, key) in places.items()}
+    unexpected = [name for name in given if name not in own]
+    given = {name: one for name, one in given.items() if name in own}
+    if tie_weights:
+        by_tensor = {id(own[name]): one for name, one in given.items()}
+        given = {name: by_tensor[id(one)] for name, one in own.items() if id(one) in by_tensor}
+    missing = [name for name in own if name not in given]
+    if strict and (unexpected or missing):
+        lines = [f"Error(s) in reparametrizing for {type(module).__name__}:"]
+        for kind, names in (("Unexpected", unexpected), ("Missing", missing)):
+            if names:
+                lines.append(f"{kind} key(s): {', '.join(map(repr, names))}.")
+        raise RuntimeError("\n\t".join(lines))
+    try:
+        # Into the dicts themselves: what stands in is seldom a Parameter.
+        for name, one in given.items():
+            held, key = places[name]
+            held[key] = one
+        yield
+    finally:
+        for name in given:
+            held, key = places[name]
+            held[key] = own[name]

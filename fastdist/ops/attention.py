@@ -1,0 +1,114 @@
+"""Scaled dot product attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..core.dtypes import bool_, float32
+from ..core.errors import DTypeError, ShapeError
+from ..dispatch.broadcast import broadcast_shapes
+from ..dispatch.composite import composite
+from ..tensor.tensor import Tensor
+from .creation import full, zeros_like
+from .random import dropout
+from .softmax import softmax
+
+
+@composite(function=False, method=False, functional=True)
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Return softmax(query @ key.T * scale + mask) @ value over the last two axes.
+
+    A mask of bool is true where attention is allowed, another is added. A query that may look at
+    nothing gets zeros. With enable_gqa a head of key and value serves several heads of query.
+
+    Shape   (..., n, e), (..., m, e), (..., m, v) -> (..., n, v); a mask broadcasts to (..., n, m)
+    Note    scale is 1 / sqrt(e) by default; dropout_p thins the weights out, always
+    """
+    _require_fitting(query, key, value, attn_mask, is_causal)
+    if enable_gqa:
+        key, value = (_shared_heads(query, one) for one in (key, value))
+    factor = 1.0 / math.sqrt(query.layout.shape[-1]) if scale is None else scale
+    weights = _weights(query * factor @ key.transpose(-2, -1), attn_mask, is_causal)
+    if dropout_p:
+        weights = dropout(weights, dropout_p)
+    return weights @ value  # type: ignore[no-any-return]
+
+
+def _weights(scores: Any, mask: Any, is_causal: bool) -> Any:
+    """Return softmax of masked scores, zeros where a row is wholly masked.
+
+    There softmax alone would give NaN, and so would its gradient: what masks such a row is taken
+    away before, and its weights after.
+    """
+    shape, device = scores.layout.shape, scores.layout.device
+    if is_causal:
+        # Each query may look at the first key, so no row is wholly masked.
+        dtype = scores.layout.dtype
+        later: Any = full(shape[-2:], -math.inf, dtype=dtype, device=device).triu(1)
+        return softmax.public(scores + later, -1)
+    if mask is None:
+        return softmax.public(scores, -1)
+    if broadcast_shapes("scaled_dot_product_attention", [shape, mask.layout.shape]) != shape:
+        raise ShapeError(
+            f"output with shape {list(shape)} doesn't match the broadcast shape of the scores and "
+            f"attn_mask: it is {list(mask.layout.shape)}, expected one that broadcasts to them"
+        )
+    if mask.layout.dtype is bool_:
+        dtype = scores.layout.dtype
+        mask = zeros_like(mask, dtype=dtype).masked_fill(mask.logical_not(), -math.inf)
+    blind = (mask == -math.inf).all(-1, keepdim=True)
+    scores = scores + mask.masked_fill(blind, 0.0).to(scores.layout.dtype)
+    return softmax.public(scores, -1).masked_fill(blind, 0.0)
+
+
+def _require_fitting(query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> None:
+    layouts = [one.layout for one in (query, key, value)]
+    if any(len(one.shape) < 2 for one in layouts):
+        q, k, v = (len(one.shape) for one in layouts)
+        raise ShapeError(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+            f"{q} key.dim: {k} and value.dim: {v} instead."
+        )
+    dtype = layouts[0].dtype
+    if any(one.dtype is not dtype for one in layouts):
+        q, k, v = (one.dtype.name for one in layouts)
+        raise DTypeError(
+            "Expected query, key, and value to have the same dtype, but got query.dtype: "
+            f"{q} key.dtype: {k} and value.dtype: {v} instead."
+        )
+    if mask is None:
+        return
+    if is_causal:
+        raise RuntimeError(
+            "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
+            "is_causal=True"
+        )
+    if mask.layout.dtype not in (bool_, float32, dtype):
+        raise DTypeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+            f"attn_mask.dtype: {mask.layout.dtype.name} and  query.dtype: {dtype.name} instead."
+        )
+
+
+def _shared_heads(query: Any, one: Any) -> Any:
+    """Return one with as many heads (the third axis from the end) as query has, each repeated."""
+    heads, mine = query.size(-3), one.size(-3)
+    if heads == mine:
+        return one
+    if not mine or heads % mine:
+        raise ShapeError(
+            "Number of heads in key and value must divide the number of heads in query: they are "
+            f"{mine} and {heads}"
+        )
+    return one.repeat_interleave(heads // mine, -3)

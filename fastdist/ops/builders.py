@@ -1,0 +1,178 @@
+"""Tensors built from others by a rule: diagonals, blocks, products and combinations of vectors."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from ..core.dtypes import DType, dtype_of, int64
+from ..core.errors import ShapeError
+from ..dispatch.composite import composite
+from ..dispatch.constants import held
+from ..dispatch.op import OPS
+from ..dispatch.promotion import get_default_dtype
+from ..dispatch.rules import normalize_axis
+from ..tensor.tensor import Tensor, from_array
+from .creation import arange, evenly_apart, fills_out, finish, zeros
+from .joining import cat, stack
+from .shorthand import meshgrid
+
+
+def _triangle(
+    name: str, row: int, col: int, offset: int, dtype: Any, device: Any, *, upper: bool
+) -> Tensor:
+    for what, n in (("row", row), ("col", col)):
+        if n < 0:
+            raise ShapeError(f"{what} must be non-negative, got{n}: {name}({row}, {col})")
+    make = np.triu_indices if upper else np.tril_indices
+    found = np.stack(make(row, offset, col)).astype(dtype_of(dtype).numpy)
+    return finish(found, device, False)
+
+
+@composite(method=False)
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DType = int64, device: Any = None
+) -> Tensor:
+    """Return the rows and columns of a matrix's places on and below a diagonal, in order."""
+    return _triangle("tril_indices", row, col, offset, dtype, device, upper=False)
+
+
+@composite(method=False)
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DType = int64, device: Any = None
+) -> Tensor:
+    """Return the rows and columns of a matrix's places on and above a diagonal, in order."""
+    return _triangle("triu_indices", row, col, offset, dtype, device, upper=True)
+
+
+@composite(method=False)
+@fills_out
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return base to the powers linspace(start, end, steps), both included."""
+    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
+    if steps < 0:
+        raise ShapeError(f"number of steps must be non-negative, got {steps}")
+    powers = evenly_apart(held(start, wanted), held(end, wanted), steps)
+    with np.errstate(all="ignore"):
+        values = np.power(powers.dtype.type(base), powers).astype(wanted.numpy)
+    return finish(values, device, requires_grad)
+
+
+@composite()
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Return matrices in the axes dim1 and dim2 with input's last axis on their diagonals."""
+    shape = input.layout.shape
+    ndim = len(shape) + 1
+    first, second = (normalize_axis("diag_embed", dim, ndim) for dim in (dim1, dim2))
+    if not shape:
+        normalize_axis("diag_embed", -2, 0)
+    if first == second:
+        raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    n = shape[-1] + abs(offset)
+    rest = iter(shape[:-1])
+    whole = tuple(n if i in (first, second) else next(rest) for i in range(ndim))
+    return OPS["place_diagonal"].public(input, whole, offset, first, second)  # type: ignore[no-any-return]
+
+
+@composite()
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """Return a matrix with input's elements on a diagonal."""
+    return diag_embed(input.reshape(-1), offset)
+
+
+@composite(method=False)
+def block_diag(*tensors: Any) -> Tensor:
+    """Return a matrix with the tensors, of two axes at most, one behind the other on its diagonal;
+    of none, one of shape (1, 0).
+    """
+    if not tensors:
+        return zeros(1, 0)
+    blocks: list[Any] = []
+    for i, one in enumerate(tensors):
+        if len(one.layout.shape) > 2:
+            raise ShapeError(
+                "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input "
+                f"{i} has {len(one.layout.shape)} dimensions"
+            )
+        n = one.layout.shape[-1] if one.layout.shape else 1
+        blocks.append(one if len(one.layout.shape) == 2 else one.reshape(1, n))
+    width = sum(one.layout.shape[1] for one in blocks)
+    lines, before = [], 0
+    for one in blocks:
+        height, own = one.layout.shape
+        sides = [
+            zeros(height, n, dtype=one.layout.dtype, device=one.layout.device)
+            for n in (before, width - before - own)
+        ]
+        lines.append(cat([sides[0], one, sides[1]], 1))
+        before += own
+    return cat(lines, 0)
+
+
+def _require_vectors(tensors: Any) -> None:
+    for one in tensors:
+        if len(one.layout.shape) != 1:
+            raise ShapeError(f"Expect a 1D vector, but got shape {list(one.layout.shape)}")
+
+
+@composite(method=False)
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """Return all rows that take one element of each vector, in order; a single one is itself."""
+    _require_vectors(tensors)
+    if len(tensors) == 1:
+        return tensors[0]  # type: ignore[no-any-return]
+    return stack([grid.reshape(-1) for grid in meshgrid(*tensors)], 1)
+
+
+@composite(method=False)
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """Return all rows of r elements of a vector, in the order in which they stand."""
+    _require_vectors([input])
+    if r < 0:
+        raise ShapeError(f"Expect a non-negative number, but got {r}")
+    if r == 0:
+        return zeros(0, dtype=input.layout.dtype, device=input.layout.device)
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    found = np.array(list(choose(range(input.layout.numel), r)), np.int64).reshape(-1, r)
+    places = from_array(found).to(input.layout.device)
+    return input.index_select(0, places.reshape(-1)).reshape(found.shape)
+
+
+@composite(method=False)
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """Return the places along each axis of shape that indices into its flat order stand for."""
+    if indices.layout.dtype.is_floating_point:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.layout.dtype}")
+    sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+    found: list[Any] = []
+    rest: Any = indices
+    for n in reversed(sizes):
+        found.append(OPS["remainder"].public(rest, n))
+        rest = OPS["floor_divide"].public(rest, n)
+    return tuple(reversed(found))
+
+
+@composite(method=False)
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """Return the powers of a vector's elements as rows, the highest first unless increasing."""
+    if len(x.layout.shape) != 1:
+        raise ShapeError("x must be a one-dimensional tensor.")
+    count = x.layout.numel if N is None else N
+    if count < 0:
+        raise ShapeError(f"N must be non-negative, got {count}")
+    powers = arange(count, device=x.layout.device)
+    made: Any = x.unsqueeze(-1) ** (powers if increasing else powers.flip(0))
+    return made if x.layout.dtype.is_floating_point else made.to(int64)  # type: ignore[no-any-return]

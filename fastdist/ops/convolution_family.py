@@ -1,0 +1,223 @@
+"""Convolutions: one sum of products of three, and what of it each of the three is multiplied by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dispatch.structured import Plan, structured
+from ..tensor.layout import Layout, Shape
+from ..tensor.tensor import Tensor
+
+# Note [The family of convolutions]
+# The sum over all n, o, c, p, k of y[n, o, p] * weight[o, c, k] * x[n, c, p * stride + k * dilation
+# - padding] is linear in each of y, weight and x. What it multiplies each of them by are the three
+# ops here: `convolve` (y's), `convolve_back` (x's) and `correlate` (weight's). So the derivatives
+# of each are the other two with the same stride, padding, dilation and groups, and those of these
+# as well: the second order and all after it are there. A transposed convolution is convolve_back.
+#
+# `size` is that of the result, since that does not follow: a stride leaves numbers over, and
+# padding="same" may put one more behind than before. `padding` is what lies before; what lies
+# behind is as much as the sizes ask for.
+
+
+@structured("convolution.forward", has_out=False, fresh=True, node_name="ConvolutionBackward0")
+def convolve(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Tensor:
+    """Return the sums of a batch of images under a sliding weight, and bias.
+
+    Shape   (n, c, *image), (o, c / groups, *kernel), (o) -> (n, o, *size)
+    """
+
+
+@convolve.plan
+def _(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Plan:
+    shape = (input.layout.shape[0], weight.layout.shape[0], *size)
+    return Plan(shape, input.layout.dtype, (stride, padding, dilation, groups))
+
+
+@convolve.vjp("input")
+def _(
+    g: Any, weight: Any, input_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    size = input_layout.shape[2:]
+    return convolve_back.public(g, weight, None, size, stride, padding, dilation, groups)
+
+
+@convolve.vjp("weight")
+def _(
+    g: Any, input: Any, weight_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    size = weight_layout.shape[2:]
+    return correlate.public(g, input, size, stride, padding, dilation, groups)
+
+
+@convolve.vjp("bias")
+def _(g: Any) -> Any:
+    return _over_channels(g)
+
+
+@convolve.jvp
+def _(
+    input: Any, weight: Any, input_t: Any, weight_t: Any, bias_t: Any,
+    size: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+) -> Any:  # fmt: skip
+    how = (None, size, stride, padding, dilation, groups)
+    by_input = None if input_t is None else convolve.public(input_t, weight, *how)
+    by_weight = None if weight_t is None else convolve.public(input, weight_t, *how)
+    return _total(by_input, by_weight, bias_t, input.layout.shape[0], size)
+
+
+@structured("convolution.by_input", has_out=False, fresh=True, node_name="ConvolutionBackward0")
+def convolve_back(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Tensor:
+    """Return each number of input spread over images of that size, times weight, and bias.
+
+    Shape   (n, o, *grid), (o, c / groups, *kernel), (c) -> (n, c, *size)
+    """
+
+
+@convolve_back.plan
+def _(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Plan:
+    shape = (input.layout.shape[0], weight.layout.shape[1] * groups, *size)
+    return Plan(shape, input.layout.dtype, (stride, padding, dilation, groups))
+
+
+@convolve_back.vjp("input")
+def _(
+    g: Any, weight: Any, input_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    size = input_layout.shape[2:]
+    return convolve.public(g, weight, None, size, stride, padding, dilation, groups)
+
+
+@convolve_back.vjp("weight")
+def _(
+    g: Any, input: Any, weight_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    size = weight_layout.shape[2:]
+    return correlate.public(input, g, size, stride, padding, dilation, groups)
+
+
+@convolve_back.vjp("bias")
+def _(g: Any) -> Any:
+    return _over_channels(g)
+
+
+@convolve_back.jvp
+def _(
+    input: Any, weight: Any, input_t: Any, weight_t: Any, bias_t: Any,
+    size: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+) -> Any:  # fmt: skip
+    how = (None, size, stride, padding, dilation, groups)
+    by_input = None if input_t is None else convolve_back.public(input_t, weight, *how)
+    by_weight = None if weight_t is None else convolve_back.public(input, weight_t, *how)
+    return _total(by_input, by_weight, bias_t, input.layout.shape[0], size)
+
+
+@structured("convolution.by_weight", has_out=False, fresh=True)
+def correlate(
+    grid: Tensor,
+    image: Tensor,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Tensor:
+    """Return the sums of products of grid and image that a weight of that size multiplies.
+
+    Shape   (n, o, *grid), (n, c, *image) -> (o, c / groups, *size)
+    """
+
+
+@correlate.plan
+def _(
+    grid: Tensor,
+    image: Tensor,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Plan:
+    shape = (grid.layout.shape[1], image.layout.shape[1] // groups, *size)
+    return Plan(shape, grid.layout.dtype, (stride, padding, dilation, groups))
+
+
+@correlate.vjp("grid")
+def _(
+    g: Any, image: Any, grid_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    size = grid_layout.shape[2:]
+    return convolve.public(image, g, None, size, stride, padding, dilation, groups)
+
+
+@correlate.vjp("image")
+def _(
+    g: Any, grid: Any, image_layout: Layout, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    size = image_layout.shape[2:]
+    return convolve_back.public(grid, g, None, size, stride, padding, dilation, groups)
+
+
+@correlate.jvp
+def _(
+    grid: Any, image: Any, grid_t: Any, image_t: Any,
+    size: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+) -> Any:  # fmt: skip
+    how = (size, stride, padding, dilation, groups)
+    by_grid = None if grid_t is None else correlate.public(grid_t, image, *how)
+    by_image = None if image_t is None else correlate.public(grid, image_t, *how)
+    return _sum(by_grid, by_image)
+
+
+def _over_channels(g: Any) -> Any:
+    return g.sum((0, *range(2, len(g.layout.shape))))
+
+
+def _sum(a: Any, b: Any) -> Any:
+    return b if a is None else a if b is None else a + b
+
+
+def _total(by_input: Any, by_weight: Any, bias_t: Any, images: int, size: Shape) -> Any:
+    total = _sum(by_input, by_weight)
+    if bias_t is None:
+        return total
+    column = bias_t.reshape(-1, *(1,) * len(size))
+    if total is None:
+        return column.expand(images, bias_t.layout.shape[0], *size)
+    return total + column

@@ -1,0 +1,214 @@
+"""Draws from named distributions: from lists of chances, and fills of a tensor with numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core import rejection
+from ..core.dtypes import float32, float64, int64
+from ..core.errors import DTypeError, ShapeError
+from ..core.generator import Generator
+from ..dispatch.composite import composite
+from ..dispatch.copy_inplace import copy_
+from ..dispatch.op import OPS
+from ..dispatch.output import given_out
+from ..tensor.tensor import Tensor
+from .counting import searchsorted
+from .creation import empty_like, finish
+from .random import draw_into, generator_or_default, randn
+from .rearranging import broadcast_tensors
+from .refusals import WORDS
+
+
+def _open_uniform(input: Tensor, generator: Generator | None) -> np.ndarray[Any, Any]:
+    """Return numbers in (0, 1), in float64, in input's shape; float32 and shorter ones take as much
+    of the stream as rand does.
+    """
+    layout = input.layout
+    wide = float64 if layout.dtype is float64 else float32
+    source = generator_or_default(generator, layout.device)
+    return source.open_uniform(layout.shape, wide.numpy)
+
+
+@composite()
+def multinomial(
+    input: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Return places in each row of input, drawn with chances in proportion to what stands there.
+
+    Shape   (n,) -> (num_samples,); (m, n) -> (m, num_samples)
+    Raises  RuntimeError for chances that are negative, not finite or all 0, and for more draws
+            without replacement than there are places
+    """
+    if out is not None and out.layout.dtype is not int64:
+        raise DTypeError(f"multinomial expects Long tensor out, got: {out.layout.dtype.name}")
+    _require_chances(input, num_samples, replacement)
+    chances: Any = input.detach()
+    if replacement:
+        found = _with_replacement(chances, num_samples, generator)
+    else:
+        # Of exponential times with these rates, the earliest.
+        times = exponential_(empty_like(chances), generator=generator)
+        found = (chances / times).topk(num_samples, -1)[1]
+    return given_out("multinomial", out, found, ())
+
+
+def _with_replacement(chances: Any, num_samples: int, generator: Generator | None) -> Tensor:
+    shape = (*chances.layout.shape[:-1], num_samples)
+    running = chances.to(float64).cumsum(-1)
+    device = chances.layout.device
+    source = generator_or_default(generator, device)
+    drawn: Any = finish(source.open_uniform(shape, float64.numpy), device, False)
+    total = running[..., -1:]
+    found: Any = searchsorted(running, drawn * total, right=True)
+    # A draw that rounds up to the whole belongs to the last place that has a chance.
+    last = (running < total).sum(-1, True)
+    return OPS["minimum"].public(found, last)  # type: ignore[no-any-return]
+
+
+def _require_chances(input: Tensor, num_samples: int, replacement: bool) -> None:
+    layout = input.layout
+    if len(layout.shape) not in (1, 2):
+        raise ShapeError(f"prob_dist must be 1 or 2 dim, got shape {list(layout.shape)}")
+    if not layout.dtype.is_floating_point:
+        raise DTypeError(
+            "multinomial only supports floating-point dtypes for input, got: "
+            f"{layout.dtype.name}; cast with .float()"
+        )
+    if num_samples <= 0:
+        raise RuntimeError(f"cannot sample n_sample <= 0 samples, got {num_samples}")
+    if not replacement and num_samples > layout.shape[-1]:
+        raise RuntimeError(
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement: asked for "
+            f"{num_samples} of {layout.shape[-1]}"
+        )
+    chances: Any = input.detach()
+    if layout.numel and not bool(((chances >= 0) & chances.isfinite()).all()):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if 0 not in layout.shape[:-1] and not bool((chances.sum(-1) > 0).all()):
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+
+
+def _require_floating(self: Tensor, text: str) -> None:
+    if not self.layout.dtype.is_floating_point:
+        raise DTypeError(f"{text.format(WORDS[self.layout.dtype.name])}; cast with .float()")
+
+
+_CONTINUOUS = (
+    "{} distribution is a continuous probability distribution. dtype must be a floating point but "
+    "you specified {{}}"
+)
+
+
+@composite(function=False)
+def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Fill this tensor with exponential numbers of the rate lambd; none is 0 in float32."""
+    _require_floating(self, _CONTINUOUS.format("Exponential"))
+    if not lambd > 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    return draw_into(self, -np.log(_open_uniform(self, generator)) / lambd)
+
+
+@composite(function=False)
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Fill this tensor with how many trials of the chance p the first success takes: 1, 2 ..."""
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    drawn = np.log(_open_uniform(self, generator))
+    return draw_into(self, np.maximum(np.ceil(drawn / np.log1p(-p)), 1.0))
+
+
+@composite(function=False)
+def cauchy_(
+    self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill this tensor with Cauchy's numbers of a median and half their spread about it, sigma."""
+    _require_floating(self, _CONTINUOUS.format("Cauchy"))
+    if not sigma > 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+    drawn = np.tan(np.pi * (_open_uniform(self, generator) - 0.5))
+    return draw_into(self, median + sigma * drawn)
+
+
+@composite(function=False)
+def log_normal_(
+    self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill this tensor with numbers whose logarithms have this mean and deviation."""
+    _require_floating(self, "\"log_normal_cpu\" not implemented for '{}'")
+    if not std > 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
+    layout = self.layout
+    drawn: Any = randn(layout.shape, generator=generator, dtype=layout.dtype, device=layout.device)
+    return copy_(self, (drawn * std + mean).exp())
+
+
+def _draw_of(
+    kind: str, input: Tensor, generator: Generator | None, draw: Callable[..., Any], *more: Tensor
+) -> Tensor:
+    """Return what draw makes of a part of the stream and the values of tensors, in float64: one
+    block of the stream for each element.
+    """
+    _require_floating(input, f"\"{kind}\" not implemented for '{{}}'")
+    layout = input.layout
+    values = [one.detach().to(float64).to_numpy().reshape(-1) for one in (input, *more)]
+    stream = generator_or_default(generator, layout.device).reserve(layout.numel)
+    with np.errstate(all="ignore"):
+        drawn = draw(stream, *values).reshape(layout.shape).astype(layout.dtype.numpy)
+    return finish(drawn, layout.device, False)
+
+
+@composite(method=False)
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Return how many events of the rates in input occur, in input's dtype.
+
+    Raises  RuntimeError for rates that are negative or NaN
+    """
+    _require_floating(input, "\"poisson_cpu\" not implemented for '{}'")
+    if not bool((input.detach() >= 0).all()):
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    return _draw_of("poisson_cpu", input, generator, rejection.poisson)
+
+
+@composite(method=False)
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """Return how many of count succeed, each with the chance prob, in count's dtype."""
+    if not count.layout.dtype.is_floating_point:
+        raise ValueError(
+            "binomial only supports floating-point dtypes for count, got: "
+            f"{WORDS[count.layout.dtype.name]}"
+        )
+    if prob.layout.dtype is not count.layout.dtype:
+        raise DTypeError(
+            f"Found dtype {WORDS[prob.layout.dtype.name]} but expected "
+            f"{WORDS[count.layout.dtype.name]}"
+        )
+    count, prob = broadcast_tensors(count, prob)
+    return _draw_of("binomial_cpu", count, generator, rejection.binomial, prob)
+
+
+@composite(method=False)
+def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Return gamma numbers of the concentrations in input and scale 1, none below the smallest of
+    input's dtype.
+    """
+    drawn: Any = _draw_of("gamma_cpu", input, generator, rejection.gamma)
+    least = float(np.finfo(input.layout.dtype.numpy).tiny)
+    return OPS["gamma_of"].public(input, drawn.clamp(min=least))  # type: ignore[no-any-return]
+
+
+@composite(method=False)
+def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Return shares that add up to 1 along the last axis: gamma numbers of the concentrations in
+    input, divided by their sums.
+    """
+    drawn: Any = _standard_gamma(input, generator)
+    return drawn / drawn.sum(-1, True)  # type: ignore[no-any-return]

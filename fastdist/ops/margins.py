@@ -1,0 +1,271 @@
+"""Losses that want scores, or distances, apart by a margin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.errors import ShapeError
+from ..dispatch.composite import composite
+from ..dispatch.op import OPS
+from ..tensor.tensor import Tensor
+from .likelihood import reduction_code, reduction_of
+from .losses import reduced
+from .similarity import pairwise_distance
+
+
+@composite(function=False, method=False, functional=True)
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return input where target is 1, and what it lacks of margin where target is -1."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    x: Any = input
+    lacks = (margin - x).clamp_min(0)
+    losses = lacks.masked_fill(target == 1, 0) + x.masked_fill(target == -1, 0)
+    return reduced(losses, reduction)
+
+
+@composite(function=False, method=False, functional=True)
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return what input1 lacks to be margin above input2, or where target is -1 below it."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    shapes = [one.layout.shape for one in (input1, input2, target)]
+    if len({len(shape) for shape in shapes}) > 1:
+        raise ShapeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+            f"input1: {shapes[0]}, input2: {shapes[1]}, target: {shapes[2]}"
+        )
+    return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+
+
+@composite(function=False, method=False, functional=True)
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return log(1 + exp(-target * input)), without overflow."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    return reduced(-OPS["logsigmoid"].public(target * input), reduction)
+
+
+@composite(function=False, method=False, functional=True)
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the binary cross entropies of the logits input, and their mean over the classes.
+
+    Shape   (..., C) -> (), or (...) for reduction "none"
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    logsigmoid: Any = OPS["logsigmoid"].public
+    losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    if weight is not None:
+        losses = losses * weight
+    return reduced(losses.mean(-1), reduction)
+
+
+@composite(function=False, method=False, functional=True)
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the mean over classes of what the target's score lacks to be margin above theirs, to
+    the power p.
+
+    Shape   (N, C), (N,) or (C,), () -> (), or like target for reduction "none"
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    if weight is not None and len(weight.layout.shape) != 1:
+        raise ValueError("weight must be one-dimensional")
+    rows, chosen = _rows(input), target.reshape(-1)
+    n, classes = rows.layout.shape
+    if chosen.layout.shape != (n,) or len(target.layout.shape) > 1:
+        raise ShapeError(
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input "
+            f"samples, {n}, got {target.layout.shape}"
+        )
+    chosen = chosen.unsqueeze(1)
+    lacks: Any = OPS["relu"].public(margin - rows.gather(1, chosen) + rows)
+    lacks = lacks * lacks if p == 2 else lacks
+    if weight is not None:
+        lacks = lacks * weight.gather(0, chosen.reshape(-1)).unsqueeze(1)
+    losses = lacks.scatter(1, chosen, 0.0).sum(1) / classes
+    return reduced(losses.reshape(target.layout.shape), reduction)
+
+
+def _rows(input: Any) -> Any:
+    """Return a matrix, or a vector as one of one row.
+
+    Raises  ShapeError for what has other axes, or no classes
+    """
+    shape = input.layout.shape
+    if len(shape) not in (1, 2) or not shape[-1]:
+        raise ShapeError(
+            "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+            f"{list(shape)}"
+        )
+    return input if len(shape) == 2 else input.unsqueeze(0)
+
+
+@composite(function=False, method=False, functional=True)
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return over all pairs of a target class and another what the first one's score lacks to be 1
+    above the second one's, divided by the number of classes.
+
+    Shape   (N, C) or (C,), twice -> (), or (N,) for reduction "none"; a row's targets are the
+            numbers before its first negative one
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    rows = _rows(input)
+    if target.layout.shape != input.layout.shape:
+        raise ShapeError(
+            f"inconsistent target size: {list(target.layout.shape)} for input of size: "
+            f"{list(input.layout.shape)}"
+        )
+    wanted = target.reshape(rows.layout.shape)
+    counts = (wanted < 0).cumsum(1) == 0
+    chosen = wanted.masked_fill(~counts, 0)
+    others = counts.new_zeros(counts.layout.shape, dtype=chosen.dtype)
+    others = others.scatter_add(1, chosen, counts.to(chosen.dtype)) == 0
+    lacks: Any = OPS["relu"].public(1 - rows.gather(1, chosen).unsqueeze(2) + rows.unsqueeze(1))
+    pairs = counts.unsqueeze(2).logical_and(others.unsqueeze(1))
+    losses = lacks.masked_fill(~pairs, 0.0).sum((1, 2)) / rows.layout.shape[1]
+    return reduced(losses.reshape(input.layout.shape[:-1]), reduction)
+
+
+@composite(function=False, method=False, functional=True)
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return 1 - cosine of the angle between the inputs where target is 1, and what the cosine is
+    above margin where target is -1.
+
+    Shape   (N, D), (N, D), (N,) or (D,), (D,), () -> (), or like target for reduction "none"
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    axes, shapes = len(target.layout.shape), [input1.layout.shape, input2.layout.shape]
+    if axes > 1:
+        raise ShapeError(
+            "0D or 1D target tensor expected, multi-target not supported: got "
+            f"{target.layout.shape}"
+        )
+    if any(len(shape) != axes + 1 for shape in shapes):
+        raise ShapeError(
+            f"{axes}D target tensor expects {axes + 1}D input tensors, but found inputs with sizes "
+            f"{list(shapes[0])} and {list(shapes[1])}."
+        )
+    squares = [(one * one).sum(-1) + 1e-12 for one in (input1, input2)]
+    cosine = (input1 * input2).sum(-1) / (squares[0] * squares[1]).sqrt()
+    zero = cosine.new_zeros(())
+    alike: Any = OPS["where"].public(target == 1, 1 - cosine, zero)
+    unlike: Any = OPS["where"].public(target == -1, (cosine - margin).clamp_min(0), zero)
+    return reduced(alike + unlike, reduction)
+
+
+def _triplet(
+    distance: Callable[[Any, Any], Any],
+    triplet: tuple[Any, Any, Any],
+    margin: float,
+    swap: bool,
+    reduction: str,
+) -> Tensor:
+    """Return what the negative lacks to be margin farther than the positive."""
+    reduction_code(reduction)
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    anchor, positive, negative = triplet
+    axes = [len(one.layout.shape) for one in triplet]
+    if len(set(axes)) > 1:
+        raise ShapeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of "
+            f"dimensions, but got: anchor {axes[0]}D, positive {axes[1]}D, and negative {axes[2]}D "
+            "inputs"
+        )
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = OPS["minimum"].public(far, distance(positive, negative))
+    return reduced((margin + near - far).clamp_min(0), reduction)
+
+
+@composite(function=False, method=False, functional=True)
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return what negative lacks to be margin farther from anchor than positive is; with swap it is
+    the nearer one of the two that negative must be far from.
+
+    Source  Balntas et al. 2016, "Learning local feature descriptors with triplets"
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+
+    def distance(x: Any, y: Any) -> Any:
+        return pairwise_distance(x, y, p, eps)
+
+    return _triplet(distance, (anchor, positive, negative), margin, swap, reduction)
+
+
+@composite(function=False, method=False, functional=True)
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Any = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return triplet_margin_loss of any distance, by default pairwise_distance."""
+    distance = pairwise_distance if distance_function is None else distance_function
+    return _triplet(distance, (anchor, positive, negative), margin, swap, reduction)

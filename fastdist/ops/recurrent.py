@@ -1,0 +1,308 @@
+"""Recurrent cells walked through sequences: one op for all steps of a layer in one direction.
+
+A layer's rows are packed: those of the first step, then of the second, each no more than before.
+`walk_sequence` is the op where nothing is unusual, and the same made of other ops where forward
+mode or a projection asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+from ..core.dtypes import float16, float32
+from ..dispatch.op import OPS
+from ..dispatch.structured import Plan, structured
+from ..dispatch.tangents import levels_of
+from ..graph.modes import modes, tls
+from ..tensor.tensor import Tensor
+from .creation import zeros_like
+from .joining import cat, narrow
+
+
+class Cell(NamedTuple):
+    """A kind of cell: how many gates it has, how many rows of numbers it keeps for its gradient.
+
+    `step(gates, product, h, c)` gives the new h, the new c and what `back` needs; `back(dh, dc,
+    kept, h, c)` gives the gradients by gates, by product, by h (what does not pass through the
+    product) and by c.
+    """
+
+    gates: int
+    kept: int
+    step: Callable[..., Any]
+    back: Callable[..., Any]
+
+
+def _parts(gates: Any, count: int) -> list[Any]:
+    n = gates.layout.shape[1] // count
+    return [narrow(gates, 1, i * n, n) for i in range(count)]
+
+
+def _step_lstm(gates: Any, product: Any, h: Any, c: Any) -> Any:
+    i, f, g, o = _parts(gates + product, 4)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    c = f * c + i * g
+    bent = c.tanh()
+    return o * bent, c, (i, f, g, o, bent)
+
+
+def _back_lstm(dh: Any, dc: Any, kept: Any, h: Any, c: Any) -> Any:
+    i, f, g, o, bent = kept
+    d_state = dc + dh * o * (1 - bent * bent)
+    by_gates = cat(
+        [
+            d_state * g * i * (1 - i),
+            d_state * c * f * (1 - f),
+            d_state * i * (1 - g * g),
+            dh * bent * o * (1 - o),
+        ],
+        1,
+    )
+    return by_gates, by_gates, None, d_state * f
+
+
+def _step_gru(gates: Any, product: Any, h: Any, c: Any) -> Any:
+    (x_r, x_z, x_n), (y_r, y_z, y_n) = _parts(gates, 3), _parts(product, 3)
+    r, z = (x_r + y_r).sigmoid(), (x_z + y_z).sigmoid()
+    new = (x_n + r * y_n).tanh()
+    return new + z * (h - new), c, (r, z, new, y_n)
+
+
+def _back_gru(dh: Any, dc: Any, kept: Any, h: Any, c: Any) -> Any:
+    r, z, new, y_n = kept
+    by_new = dh * (1 - z) * (1 - new * new)
+    both = cat([by_new * y_n * r * (1 - r), dh * (h - new) * z * (1 - z)], 1)
+    return cat([both, by_new], 1), cat([both, by_new * r], 1), dh * z, dc
+
+
+def _step_tanh(gates: Any, product: Any, h: Any, c: Any) -> Any:
+    new = (gates + product).tanh()
+    return new, c, new
+
+
+def _back_tanh(dh: Any, dc: Any, kept: Any, h: Any, c: Any) -> Any:
+    by_gates = dh * (1 - kept * kept)
+    return by_gates, by_gates, None, dc
+
+
+def _step_relu(gates: Any, product: Any, h: Any, c: Any) -> Any:
+    new = (gates + product).relu()
+    return new, c, new
+
+
+def _back_relu(dh: Any, dc: Any, kept: Any, h: Any, c: Any) -> Any:
+    by_gates = OPS["where"].public(kept > 0, dh, zeros_like(dh))
+    return by_gates, by_gates, None, dc
+
+
+CELLS: Final = {
+    "lstm": Cell(4, 6, _step_lstm, _back_lstm),
+    "gru": Cell(3, 4, _step_gru, _back_gru),
+    "tanh": Cell(1, 1, _step_tanh, _back_tanh),
+    "relu": Cell(1, 1, _step_relu, _back_relu),
+}
+
+
+@structured("recurrent.sequence", has_out=False, fresh=True, node_name="RnnLayerBackward0")
+def recurrent_sequence(
+    gates: Tensor,
+    hx: Tensor,
+    cx: Tensor | None,
+    weight: Tensor,
+    bias: Tensor | None,
+    cell: str,
+    batch_sizes: tuple[int, ...],
+    reverse: bool,
+) -> Tensor:
+    """Return each step's h in packed rows, then the rows of the last h, then, of lstm, the last c.
+
+    gates are the inputs' part of them, to which each step adds h @ weight.T + bias.
+    """
+
+
+@recurrent_sequence.plan
+def _(
+    gates: Tensor,
+    hx: Tensor,
+    cx: Any,
+    weight: Tensor,
+    bias: Any,
+    cell: str,
+    batch_sizes: tuple[int, ...],
+    reverse: bool,
+) -> Plan:
+    rows, (batch, hidden) = gates.layout.shape[0], hx.layout.shape
+    dtype = gates.layout.dtype
+    wide = float32 if dtype is float16 else dtype
+    kept = ((rows, CELLS[cell].kept * hidden), wide), ((rows, hidden), wide)
+    shape = (rows + batch * (1 if cx is None else 2), hidden)
+    numbers = (cell, batch_sizes, reverse)
+    return Plan(shape, dtype, numbers, compute=wide, extra_outputs=kept)
+
+
+@recurrent_sequence.vjp("gates", "hx", "cx", "weight", "bias")
+def _(
+    g: Any,
+    gates: Any,
+    hx: Any,
+    cx: Any,
+    weight: Any,
+    bias: Any,
+    cell: str,
+    batch_sizes: tuple[int, ...],
+    reverse: bool,
+    others: Any,
+    wanted: tuple[bool, ...],
+) -> tuple[Any, ...]:
+    steps = cell, batch_sizes, reverse
+    if tls.grad or (modes.special and levels_of((g, gates, hx, cx, weight, bias))):
+        return _gradient_of_ops(g, gates, hx, cx, weight, bias, steps)
+    saved, before = others
+    found = recurrent_sequence_gradient.public(g, saved, before, weight, cx is not None, *steps)
+    by_gates, over, by_hx, by_cx = found
+    by_product = over if over.layout.shape[0] else by_gates
+    if by_product.layout.dtype is float16:
+        by_product = by_product.to(float32)
+    by_weight = by_product.t() @ before if wanted[3] else None
+    by_bias = by_product.sum(0) if wanted[4] else None
+    return by_gates, by_hx, by_cx if cx is not None else None, by_weight, by_bias
+
+
+@structured("recurrent.sequence_gradient", has_out=False, fresh=True)
+def recurrent_sequence_gradient(
+    g: Tensor,
+    saved: Tensor,
+    before: Tensor,
+    weight: Tensor,
+    has_c: bool,
+    cell: str,
+    batch_sizes: tuple[int, ...],
+    reverse: bool,
+) -> Tensor:
+    """Return the gradients of recurrent_sequence by gates, by the product, by hx and by cx; not
+    differentiable itself. That by the product has no rows where it is that by gates.
+    """
+
+
+@recurrent_sequence_gradient.plan
+def _(
+    g: Tensor,
+    saved: Tensor,
+    before: Tensor,
+    weight: Tensor,
+    has_c: bool,
+    cell: str,
+    batch_sizes: tuple[int, ...],
+    reverse: bool,
+) -> Plan:
+    (rows, hidden), (whole, _), dtype = before.layout.shape, g.layout.shape, g.layout.dtype
+    batch = (whole - rows) // (2 if has_c else 1)
+    width = weight.layout.shape[0]
+    wide = saved.layout.dtype
+    more = (
+        ((rows if cell == "gru" else 0, width), wide),
+        ((batch, hidden), dtype),
+        ((batch if has_c else 0, hidden), dtype),
+    )
+    numbers = (cell, batch_sizes, reverse)
+    return Plan((rows, width), dtype, numbers, compute=wide, extra_outputs=more)
+
+
+def walk_sequence(
+    gates: Any,
+    hx: Any,
+    cx: Any,
+    weight: Any,
+    bias: Any,
+    projection: Any,
+    cell: str,
+    batch_sizes: tuple[int, ...],
+    reverse: bool,
+) -> tuple[Any, Any, Any]:
+    """Return each step's h in packed rows, the last h and the last c (None but for lstm).
+
+    gates are the inputs' part of them; projection (h, hidden) makes h of a cell's longer output
+    """
+    given = (gates, hx, cx, weight, bias)
+    if projection is not None or (modes.special and levels_of(given)):
+        return _walk_by_ops(*given, projection, (cell, batch_sizes, reverse))
+    found = recurrent_sequence.public(*given, cell, batch_sizes, reverse)[0]
+    rows, batch = gates.layout.shape[0], hx.layout.shape[0]
+    last_c = None if cx is None else narrow(found, 0, rows + batch, batch)
+    return narrow(found, 0, 0, rows), narrow(found, 0, rows, batch), last_c
+
+
+Steps = tuple[str, tuple[int, ...], bool]
+
+
+def _steps_of(batch_sizes: tuple[int, ...], reverse: bool) -> Iterator[tuple[int, int, int]]:
+    """Yield number, first row and rows of each step, in the order in which the layer walks."""
+    starts = [0]
+    for count in batch_sizes:
+        starts.append(starts[-1] + count)
+    for k in range(len(batch_sizes))[:: -1 if reverse else 1]:
+        yield k, starts[k], batch_sizes[k]
+
+
+def _first(x: Any, count: int) -> Any:
+    return x if x is None or x.layout.shape[0] == count else narrow(x, 0, 0, count)
+
+
+def _renewed(x: Any, new: Any, count: int) -> Any:
+    """Return x with new in the place of its first rows."""
+    batch = x.layout.shape[0] if x is not None else count
+    return new if batch == count else cat([new, narrow(x, 0, count, batch - count)], 0)
+
+
+def _product(h: Any, weight: Any, bias: Any) -> Any:
+    product = h @ weight.t()
+    return product if bias is None else product + bias
+
+
+def _walk_by_ops(
+    gates: Any, h: Any, c: Any, weight: Any, bias: Any, projection: Any, steps: Steps
+) -> tuple[Any, Any, Any]:
+    cell, batch_sizes, reverse = steps
+    found: list[Any] = [None] * len(batch_sizes)
+    for k, start, count in _steps_of(batch_sizes, reverse):
+        mine = _first(h, count)
+        product = _product(mine, weight, bias)
+        part = narrow(gates, 0, start, count)
+        new, new_c, _ = CELLS[cell].step(part, product, mine, _first(c, count))
+        if projection is not None:
+            new = new @ projection.t()
+        found[k] = new
+        h, c = _renewed(h, new, count), None if c is None else _renewed(c, new_c, count)
+    return cat(found, 0), h, c
+
+
+def _gradient_of_ops(
+    g: Any, gates: Any, hx: Any, cx: Any, weight: Any, bias: Any, steps: Steps
+) -> tuple[Any, ...]:
+    """Return the gradients of recurrent_sequence, made of ops, to be differentiated again."""
+    cell, batch_sizes, reverse = steps
+    made, walked, h, c = CELLS[cell], [], hx, cx
+    for _, start, count in _steps_of(batch_sizes, reverse):
+        mine, mine_c = _first(h, count), _first(c, count)
+        part = narrow(gates, 0, start, count)
+        new, new_c, kept = made.step(part, _product(mine, weight, bias), mine, mine_c)
+        walked.append((mine, mine_c, kept))
+        h, c = _renewed(h, new, count), None if c is None else _renewed(c, new_c, count)
+    rows, batch = gates.layout.shape[0], hx.layout.shape[0]
+    dh = narrow(g, 0, rows, batch)
+    dc = None if cx is None else narrow(g, 0, rows + batch, batch)
+    by_gates: list[Any] = [None] * len(batch_sizes)
+    by_product, before = list(by_gates), list(by_gates)
+    for k, start, count in _steps_of(batch_sizes, not reverse):
+        mine, mine_c, kept = walked.pop()
+        d = _first(dh, count) + narrow(g, 0, start, count)
+        found = made.back(d, _first(dc, count), kept, mine, mine_c)
+        by_gates[k], by_product[k], direct, new_dc = found
+        before[k] = mine
+        through = by_product[k] @ weight
+        dh = _renewed(dh, through if direct is None else through + direct, count)
+        dc = None if dc is None else _renewed(dc, new_dc, count)
+    over = cat(by_product, 0)
+    by_weight = over.t() @ cat(before, 0)
+    return cat(by_gates, 0), dh, dc, by_weight, None if bias is None else over.sum(0)

@@ -1,0 +1,111 @@
+"""Running extremes and running log-sums along an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.dtypes import int64
+from ..core.errors import DTypeError
+from ..dispatch.composite import composite
+from ..dispatch.op import OPS
+from ..dispatch.rules import normalize_axis
+from ..dispatch.structured import Plan, StructuredOp, structured
+from ..tensor.layout import Layout
+from ..tensor.tensor import Tensor
+from . import return_types
+from .refusals import WORDS
+from .scans import moved, recurrence
+
+
+@structured("scan.cummax", has_out=False, node_name="CummaxBackward0")
+def cummax_along(input: Tensor, dim: int) -> Tensor:
+    """Return the largest so far along dim, and where it stands."""
+
+
+@structured("scan.cummin", has_out=False, node_name="CumminBackward0")
+def cummin_along(input: Tensor, dim: int) -> Tensor:
+    """Return the smallest so far along dim, and where it stands."""
+
+
+def _extreme(name: str, op: StructuredOp) -> None:
+    """Give cummax_along or cummin_along its plan and derivatives: values come from where indices
+    say, and what stands for several places gets the gradients of all.
+    """
+
+    @op.plan
+    def _(input: Tensor, dim: int) -> Plan:
+        layout = input.layout
+        axis = normalize_axis(name, dim, len(layout.shape))
+        return Plan(layout.shape, layout.dtype, (axis,), extra_outputs=((layout.shape, int64),))
+
+    @op.vjp("input")
+    def _(g: Any, input_layout: Layout, dim: int, others: Any) -> Any:
+        return OPS["scatter_zeros"].public(g, others[0], input_layout.shape, dim)
+
+    @op.jvp
+    def _(input_t: Any, dim: int, others: Any) -> Any:
+        return input_t.gather(dim, others[0])
+
+
+_extreme("cummax", cummax_along)
+_extreme("cummin", cummin_along)
+
+
+@composite(takes_out=True)
+def cummax(input: Tensor, dim: int) -> Any:
+    """Return the largest so far along dim, and where it stands last; NaN from the first one on."""
+    return return_types.cummax(*cummax_along.public(input, dim))
+
+
+@composite(takes_out=True)
+def cummin(input: Tensor, dim: int) -> Any:
+    """Return the smallest so far along dim, and where it stands last; NaN from the first one on."""
+    return return_types.cummin(*cummin_along.public(input, dim))
+
+
+@structured("scan.logcumsumexp", fresh=True)
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+    """Return log(cumsum(exp(input))) along dim, without overflow."""
+
+
+@logcumsumexp.plan
+def _(input: Tensor, dim: int) -> Plan:
+    layout = input.layout
+    axis = normalize_axis("logcumsumexp", dim, len(layout.shape))
+    if not layout.dtype.is_floating_point:
+        raise DTypeError(
+            f"\"logcumsumexp_out_cpu\" not implemented for '{WORDS[layout.dtype.name]}'; cast with "
+            ".float()"
+        )
+    return Plan(layout.shape, layout.dtype, (axis,))
+
+
+# Note [Derivatives of running log-sums]
+# An element adds exp(input - out) of its share to the tangent, and what went before keeps
+# exp(before - out) of its own; out never falls, so neither is over 1, and nothing is divided:
+#
+#     t[k] = exp(out[k - 1] - out[k]) * t[k - 1] + exp(input[k] - out[k]) * input_t[k]
+#
+# The gradient is the adjoint recurrence, so entries of any distance have derivatives of all orders.
+
+
+def _kept(out: Any, dim: int) -> Any:
+    """Return which part each place keeps of the sum before it; all where both are infinite."""
+    before = moved(out, dim, first=-float("inf"))
+    return OPS["where"].public(before == out, 0.0, before - out).exp()
+
+
+@logcumsumexp.vjp("input")
+def _(g: Any, input: Any, out: Any, dim: int) -> Any:
+    share = (input - out).exp()
+    if not input.layout.shape:
+        return g * share
+    return recurrence.public(_kept(out, dim), g, dim, backwards=True) * share
+
+
+@logcumsumexp.jvp
+def _(input: Any, input_t: Any, out: Any, dim: int) -> Any:
+    parts = (input - out).exp() * input_t
+    if not input.layout.shape:
+        return parts
+    return recurrence.public(_kept(out, dim), parts, dim, backwards=False)

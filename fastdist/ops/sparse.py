@@ -1,0 +1,209 @@
+"""Sparse tensors: how they are made of coordinates and values, and taken apart again.
+
+The representation is told in tensor/sparse.py, what ops do with one in dispatch/sparse_rules.py.
+Rules compute with the dense Tensors of coordinates and values, so they know no device, and are
+recorded by `recorded`: one Node that holds a function from the gradient of the result to those of
+the inputs, written with Tensor operations. Gradients by a sparse tensor are sparse where they are
+known at its entries alone (to_dense, coalesce, sum, sparse.mm).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.dtypes import int64
+from ..devices.backend import backend_of
+from ..dispatch.sparse_rules import is_sparse
+from ..dispatch.structured import Plan, structured
+from ..dispatch.tangents import levels_of
+from ..graph.modes import modes, no_grad, tls
+from ..graph.node import Node, node_of, raise_released
+from ..graph.recording import begin_node
+from ..tensor.sparse import Coo, SparseLayout, joined
+from ..tensor.tensor import Tensor, layout_of, wrap
+from .creation import full, tensor, zeros
+
+Gradients = Callable[[Any], Sequence[Any]]
+
+
+class SparseNode(Node):
+    """A step to or from sparse tensors; `gradients` makes those of the inputs of a result's."""
+
+    __slots__ = ("_gradients", "_name")
+    takes_sparse = True
+
+    def __init__(self, name: str, gradients: Gradients) -> None:
+        self._name = name
+        self._gradients: Gradients | None = gradients
+
+    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the gradients of the inputs as raw arrays."""
+        with no_grad():
+            found = self.apply_recorded(wrap(g, layout_of(g, self.layout.device)), keep)
+        return tuple([None if one is None else one.array for one in found])
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the gradients of the inputs as Tensors."""
+        make = self._gradients
+        if make is None:
+            raise_released(self)
+        assert make is not None
+        if not keep:
+            self.release()
+        return tuple(
+            [
+                None if edge is None else _as_taken(one, edge)
+                for one, edge in zip(make(g), self.edges, strict=True)
+            ]
+        )
+
+    def release(self) -> None:
+        """Forget what was saved."""
+        self._gradients = None
+
+    def name(self) -> str:
+        """Return the name that PyTorch shows."""
+        return self._name
+
+
+def _as_taken(gradient: Any, edge: Any) -> Any:
+    if gradient is None or not gradient.layout.is_sparse or node_of(edge).takes_sparse:
+        return gradient
+    return dense_of(gradient)
+
+
+def recorded(result: Any, name: str, inputs: Sequence[Any], gradients: Gradients) -> Any:
+    """Give result, made of inputs while nothing was recorded, its Node if a gradient may flow.
+
+    Raises  NotImplementedError for inputs with tangents
+    """
+    if modes.special and levels_of(inputs):
+        raise NotImplementedError(
+            f"Trying to use forward AD with {name} that does not support it because it has not "
+            "been implemented yet."
+        )
+    edges = tuple([one.edge if isinstance(one, Tensor) else None for one in inputs])
+    is_off = (modes.grad_off and not tls.grad) or not result.layout.dtype.is_floating_point
+    if not is_off and any(edge is not None for edge in edges):
+        node = SparseNode(name, gradients)
+        begin_node(node, edges, result.layout)
+        result.edge = node
+    return result
+
+
+def sparse_tensor(indices: Any, values: Any, shape: Any, is_coalesced: bool = False) -> Any:
+    """Return a sparse tensor of coordinates and values that fit together, outside of any graph."""
+    layout = SparseLayout.sparse(values.layout.dtype, values.layout.device, tuple(shape))
+    return wrap(Coo(indices.array, values.array, layout, is_coalesced), layout)
+
+
+def indices_of(input: Any) -> Any:
+    """Return the coordinates, (sparse axes, n), outside of any graph."""
+    array = input.array.indices
+    return wrap(array, layout_of(array, input.layout.device))
+
+
+def values_of(input: Any) -> Any:
+    """Return the values, (n, dense axes...), outside of any graph."""
+    array = input.array.values
+    return wrap(array, layout_of(array, input.layout.device))
+
+
+def with_values(input: Any, values: Any) -> Any:
+    """Return a sparse tensor of input's places with other values, outside of any graph."""
+    return sparse_tensor(indices_of(input), values, input.layout.shape, input.array.is_coalesced)
+
+
+def flat_places(indices: Any, shape: Sequence[int]) -> Any:
+    """Return the number of each place in C order over the sparse axes, of lengths shape."""
+    if len(shape) == 1:
+        return indices[0]
+    flat: Any = zeros(indices.layout.shape[1], dtype=int64, device=indices.layout.device)
+    for axis, length in enumerate(shape):
+        flat = flat * length + indices[axis]
+    return flat
+
+
+@structured("sparse.gather_add", has_out=False, fresh=True)
+def gather_add(input: Tensor, starts: Tensor, places: Tensor, weights: Tensor | None) -> Tensor:
+    """Return sums of the rows of input at places[starts[i]:starts[i + 1]], times weights."""
+
+
+@gather_add.plan
+def _(input: Tensor, starts: Tensor, places: Tensor, weights: Tensor | None) -> Plan:
+    return Plan((starts.layout.shape[0] - 1, input.layout.shape[1]), input.layout.dtype)
+
+
+class Grouped:
+    """Entries by their places: `order` sorts them, group i is starts[i]:starts[i + 1] of order."""
+
+    __slots__ = ("order", "places", "starts")
+
+    def __init__(self, places: Any) -> None:
+        n, device = places.layout.shape[0], places.layout.device
+        self.places, self.order = places.sort(stable=True)
+        first: Any = full((n,), True, device=device)
+        if n > 1:
+            first[1:] = self.places[1:] != self.places[:-1]
+        begins = first.nonzero().reshape(-1)
+        self.places = self.places[begins]
+        self.starts = joined_tensors([begins, tensor([n], dtype=int64, device=device)])
+
+
+def joined_tensors(parts: Sequence[Any], axis: int = 0) -> Any:
+    """Return parts of one device one after the other, outside of any graph."""
+    device = parts[0].layout.device
+    array = joined([part.array for part in parts], axis, device)
+    return wrap(array, layout_of(array, device))
+
+
+def coalesced(input: Any) -> Any:
+    """Return input with the entries of each place added up, places rising; outside of any graph."""
+    coo = input.array
+    if coo.is_coalesced:
+        return wrap(coo, input.layout)
+    with no_grad():
+        indices, values, shape = indices_of(input), values_of(input), input.layout.shape
+        axes = indices.layout.shape[0]
+        grouped = Grouped(flat_places(indices, shape[:axes]))
+        n, width = values.layout.shape[0], values.layout.shape[1:]
+        rows = values.reshape(n, -1) if values.layout.numel else values.reshape(n, 0)
+        summed = gather_add.public(rows, grouped.starts, grouped.order, None)
+        found = indices.index_select(1, grouped.order[grouped.starts[:-1]])
+        return sparse_tensor(found, summed.reshape(len(grouped.places), *width), shape, True)
+
+
+def dense_of(input: Any) -> Any:
+    """Return the dense tensor of a sparse one, outside of any graph."""
+    layout = input.layout
+    made: Any = zeros(layout.shape, dtype=layout.dtype, device=layout.device)
+    add_entries(made, input)
+    return made
+
+
+def add_entries(target: Any, entries: Any) -> None:
+    """Add the entries of a sparse tensor into a dense one of its shape and dtype, in place and
+    outside of any graph; what they do not touch is not read.
+    """
+    if target.layout.device.index is not None:
+        entries = coalesced(entries)  # several threads must not meet in one place
+    coo = entries.array
+    backend = backend_of(target.layout.device.type)
+    backend.kernel("sparse.add_entries")(coo.values, coo.indices, target.array)
+
+
+def rows_at(dense: Any, entries: Any) -> Any:
+    """Return what a dense tensor holds at the places of a sparse one, outside of any graph."""
+    indices = indices_of(entries)
+    axes = indices.layout.shape[0]
+    shape = dense.layout.shape
+    with no_grad():
+        flat = dense.detach().reshape(-1, *shape[axes:])
+        return flat.index_select(0, flat_places(indices, shape[:axes]))
+
+
+__all__ = [
+    "SparseNode", "add_entries", "coalesced", "dense_of", "flat_places", "gather_add",
+    "indices_of", "is_sparse", "recorded", "rows_at", "sparse_tensor", "values_of", "with_values",
+]  # fmt: skip

@@ -1,0 +1,132 @@
+"""Products of sparse matrices, with dense ones and among each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.dtypes import int64
+from ..core.errors import DTypeError, ShapeError
+from ..dispatch.composite import composite
+from ..dispatch.sparse_rules import is_sparse, on_sparse, refusal
+from ..graph.modes import no_grad
+from ..tensor.tensor import Tensor
+from .counting import searchsorted
+from .creation import arange
+from .sparse import coalesced, gather_add, indices_of, recorded, sparse_tensor, values_of
+from .sparse_conversion import masked, to_dense
+
+
+@on_sparse("matmul")
+def product(input: Any, other: Any, by_place: bool = False) -> Any:
+    """Return the product of two matrices, or of a matrix and a vector; it is sparse if both are.
+
+    With by_place the gradient of a sparse factor is sparse, as sparse.mm's is; else it is dense.
+    """
+    if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
+        return NotImplemented
+    if len(other.layout.shape) == 1:
+        return product(input, other.unsqueeze(1), by_place).squeeze(1)
+    _require_matrices(input, other)
+    if not input.layout.is_sparse:
+        return product(other.t(), input.t(), by_place).t()
+    if other.layout.is_sparse:
+        return _both_sparse(input, other)
+    with no_grad():
+        made = _rows_of_products(input, other.detach())
+
+    def gradients(g: Any) -> tuple[Any, Any]:
+        by_input = by_other = None
+        if input.edge is not None:
+            by_input = _gradient_by_sparse(g, input, other, by_place)
+        if other.edge is not None:
+            by_other = product(input.t(), g, by_place)
+        return by_input, by_other
+
+    name = "SparseAddmmBackward0" if by_place else "MmBackward0"
+    return recorded(made, name, (input, other), gradients)
+
+
+def _gradient_by_sparse(g: Any, input: Any, other: Any, by_place: bool) -> Any:
+    """Return g @ other.T, at input's places if only those are asked for."""
+    whole = g @ (to_dense(other) if is_sparse(other) else other).t()
+    return masked(whole, input) if by_place else whole
+
+
+def _require_matrices(input: Any, other: Any) -> None:
+    a, b = input.layout, other.layout
+    if len(a.shape) != 2 or len(b.shape) != 2:
+        raise refusal(f"matmul of {len(a.shape)} and {len(b.shape)} axes", input)
+    if a.shape[1] != b.shape[0]:
+        raise ShapeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
+            f"{b.shape[0]}x{b.shape[1]})"
+        )
+    if a.dtype is not b.dtype:
+        raise DTypeError(
+            f"addmm: Expected mat1 and mat2 to have the same dtype, but got {a.dtype.name} and "
+            f"{b.dtype.name}; cast one with to()"
+        )
+
+
+def _rows_of_products(input: Any, dense: Any) -> Any:
+    """Return a sparse matrix times a dense one: each row is a sum of rows of the dense one."""
+    whole = coalesced(input.detach())
+    if whole.array.values.ndim != 1:
+        raise refusal("matmul of a sparse tensor with dense axes", input)
+    rows, columns = indices_of(whole)
+    device = rows.layout.device
+    # Where each row begins: places rise.
+    asked: Any = arange(input.layout.shape[0] + 1, dtype=int64, device=device)
+    starts = searchsorted(rows.contiguous(), asked)
+    return gather_add.public(dense, starts, columns.contiguous(), values_of(whole))
+
+
+def _both_sparse(input: Any, other: Any) -> Any:
+    shape = (input.layout.shape[0], other.layout.shape[1])
+    with no_grad():
+        made = _expanded(coalesced(input.detach()), coalesced(other.detach()), shape)
+
+    def gradients(g: Any) -> tuple[Any, Any]:
+        dense = to_dense(g)
+        return (
+            masked(dense @ to_dense(other).t(), input) if input.edge is not None else None,
+            masked(to_dense(input).t() @ dense, other) if other.edge is not None else None,
+        )
+
+    return recorded(made, "SparseSparseMatmulBackward0", (input, other), gradients)
+
+
+def _expanded(a: Any, b: Any, shape: tuple[int, int]) -> Any:
+    """Return the product of coalesced matrices: each entry of a meets the row of b that it names.
+
+    Costs what these meetings are, whatever the shapes.
+    """
+    rows, inner = indices_of(a)
+    b_rows, b_columns = indices_of(b)
+    device = rows.layout.device
+    asked: Any = arange(b.layout.shape[0] + 1, dtype=int64, device=device)
+    starts = searchsorted(b_rows.contiguous(), asked)
+    begins = starts.index_select(0, inner)
+    counts = starts.index_select(0, inner + 1) - begins
+    who: Any = arange(inner.layout.shape[0], dtype=int64, device=device)
+    who = who.repeat_interleave(counts)
+    before = counts.cumsum(0) - counts
+    number: Any = arange(who.layout.shape[0], dtype=int64, device=device)
+    at = begins.index_select(0, who) + number - before.index_select(0, who)
+    from .joining import stack
+
+    places = stack([rows.index_select(0, who), b_columns.index_select(0, at)])
+    products = values_of(a).index_select(0, who) * values_of(b).index_select(0, at)
+    return coalesced(sparse_tensor(places.contiguous(), products, shape))
+
+
+@composite(method=False)
+def spmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Return the product of two matrices, the first of them sparse."""
+    return input.mm(mat2)
+
+
+@composite(method=True)
+def smm(input: Tensor, mat: Tensor) -> Tensor:
+    """Return the product of a sparse and a dense matrix as a sparse one."""
+    return product(input, mat).to_sparse()  # type: ignore[no-any-return]

@@ -1,0 +1,157 @@
+"""Functions of probability and physics: Bessel's, the incomplete gamma function, normal tails."""
+
+from __future__ import annotations
+
+import math
+
+from ..dispatch.composite import composite
+from ..dispatch.op import OPS
+from ..dispatch.pointwise import pointwise
+from ..tensor.tensor import Tensor
+from .refusals import floating_only
+
+
+@pointwise("i0e(input) * exp(abs(input))", ["g * i1e(input) * exp(abs(input))"], dtype="floating")
+def i0(input: Tensor) -> Tensor:
+    """Return the modified Bessel function of the first kind of order 0."""
+
+
+@pointwise("i0e(input)", ["g * (i1e(input) - sign(input) * out)"], dtype="floating")
+def i0e(input: Tensor) -> Tensor:
+    """Return exp(-|input|) * i0(input)."""
+
+
+@pointwise(
+    "i1e(input) * exp(abs(input))",
+    [
+        (
+            "low = abs(input) < T(1e-7); x = where(low, T(1), input); "
+            "g * where(low, T(0.5), i0e(x) * exp(abs(x)) - out / x)"
+        )
+    ],
+    dtype="floating",
+)
+def i1(input: Tensor) -> Tensor:
+    """Return the modified Bessel function of the first kind of order 1."""
+
+
+@pointwise(
+    "i1e(input)",
+    [
+        (
+            "low = abs(input) < T(1e-7); x = where(low, T(1), input); "
+            "g * where(low, T(0.5), i0e(x) - out * (sign(x) + T(1) / x))"
+        )
+    ],
+    dtype="floating",
+)
+def i1e(input: Tensor) -> Tensor:
+    """Return exp(-|input|) * i1(input)."""
+
+
+@pointwise("erfcx(input)", ["g * (T(2) * input * out - T(2 / pi ** 0.5))"], dtype="floating")
+def erfcx(input: Tensor) -> Tensor:
+    """Return exp(input**2) * erfc(input), which does not underflow."""
+
+
+@pointwise(
+    "erfc(input * T(-(0.5 ** 0.5))) / T(2)",
+    ["g * T((2 * pi) ** -0.5) * exp(input * input / T(-2))"],
+    dtype="floating",
+)
+def ndtr(input: Tensor) -> Tensor:
+    """Return the chance that a normal number lies below input."""
+
+
+@pointwise("ndtri(input)", ["g * T((2 * pi) ** 0.5) * exp(out * out / T(2))"], dtype="floating")
+def ndtri(input: Tensor) -> Tensor:
+    """Return the number below which a normal number lies with the chance input."""
+
+
+@pointwise(
+    "z = input * T(0.5 ** 0.5); where(input < T(-1), log(erfcx(-z) / T(2)) - z * z, "
+    "log1p(erfc(z) / T(-2)))",
+    ["g * T((2 / pi) ** 0.5) / erfcx(input * T(-(0.5 ** 0.5)))"],
+    dtype="floating",
+)
+def log_ndtr(input: Tensor) -> Tensor:
+    """Return the logarithm of ndtr(input), in the far tail as well."""
+
+
+@pointwise(
+    "x = where(input > T(0), input, T(1)); "
+    "where(isnan(input), input, where(input < T(0), T(-inf), -(x * log(x))))",
+    ["g * (-log(input) - T(1))"],
+    dtype="floating",
+)
+def entr(input: Tensor) -> Tensor:
+    """Return -input * log(input), 0 at 0 and -inf below."""
+
+
+@pointwise(
+    "where(logical_and(input == T(0), logical_not(isnan(other))), T(0), input * log1p(other))",
+    [
+        "where(logical_and(input == T(0), other <= T(-1)), T(0), g * log1p(other))",
+        "g * input / (other + T(1))",
+    ],
+    dtype="floating",
+)
+def xlog1py(input: Tensor, other: Tensor) -> Tensor:
+    """Return input * log1p(other), 0 where input is 0 and other no NaN."""
+
+
+@pointwise(
+    "zeta(input, other)", [None, "g * (-input) * zeta(input + T(1), other)"], dtype="floating"
+)
+def zeta(input: Tensor, other: Tensor) -> Tensor:
+    """Return Hurwitz's zeta: the sum over k >= 0 of 1 / (other + k)**input."""
+
+
+@pointwise(
+    "igamma(input, other)",
+    [None, "g * exp((input - T(1)) * log(other) - other - lgamma(input))"],
+    dtype="floating",
+    numbers="nowhere",
+)
+def igamma(input: Tensor, other: Tensor) -> Tensor:
+    """Return the regularised lower incomplete gamma function of input at other."""
+
+
+@pointwise(
+    "igammac(input, other)",
+    [None, "-g * exp((input - T(1)) * log(other) - other - lgamma(input))"],
+    dtype="floating",
+    numbers="nowhere",
+)
+def igammac(input: Tensor, other: Tensor) -> Tensor:
+    """Return the regularised upper incomplete gamma function of input at other."""
+
+
+igamma.refusal(floating_only("igamma_cpu"))
+igammac.refusal(floating_only("igammac_cpu"))
+
+
+@pointwise("gamma_slope(input, other)", dtype="floating")
+def gamma_slope(input: Tensor, other: Tensor) -> Tensor:
+    """Return how fast a gamma number `other` grows with its concentration, input."""
+
+
+@pointwise(
+    "where(isnan(input), input, drawn)",
+    ["g * gamma_slope(input, out)", None],
+    node_name="StandardGammaBackward0",
+)
+def gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
+    """Return what was drawn of the gamma distributions of input; its gradient is how the drawn
+    number moves while the share of numbers below it stays.
+    """
+
+
+@composite(inplace=True, takes_out=True)
+def mvlgamma(input: Tensor, p: int) -> Tensor:
+    """Return the logarithm of the multivariate gamma function of dimension p."""
+    if p < 1:
+        raise RuntimeError(f"p has to be greater than or equal to 1, got {p}")
+    total = p * (p - 1) / 4 * math.log(math.pi)
+    terms = [OPS["lgamma"].public(input - j / 2) for j in range(p)]
+    return sum(terms[1:], terms[0]) + total  # type: ignore[no-any-return]

@@ -1,0 +1,232 @@
+"""Covariances, integrals by trapezoids, and products of several tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.errors import DTypeError, ShapeError
+from ..dispatch.broadcast import broadcast_shapes
+from ..dispatch.composite import composite
+from ..dispatch.op import OPS
+from ..dispatch.promotion import get_default_dtype
+from ..dispatch.rules import DimError, normalize_axis
+from ..tensor.tensor import Tensor
+from .joining import narrow
+
+
+@composite()
+def cov(
+    input: Tensor,
+    *,
+    correction: int = 1,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Tensor:
+    """Return the covariances of the rows of input; fweights says how often each column was seen,
+    aweights how much it counts.
+    """
+    if len(input.layout.shape) > 2:
+        raise ShapeError(
+            "cov(): expected input to have two or fewer dimensions but got an input with "
+            f"{len(input.layout.shape)} dimensions"
+        )
+    given: Any = input.reshape(1, -1) if len(input.layout.shape) < 2 else input
+    if not given.layout.dtype.is_floating_point:
+        given = given.to(get_default_dtype())
+    count = given.layout.shape[1]
+    weights = _weights(count, fweights, aweights)
+    if weights is None:
+        total: Any = count
+        left = given - given.sum(1, True) / count
+        right, norm = left, count - correction
+    else:
+        weights = weights.to(given.dtype)
+        total = weights.sum()
+        left = given - (given * weights).sum(1, True) / total
+        right = left * weights
+        norm = total - correction
+        if aweights is not None and correction:
+            counted = aweights.to(given.dtype)
+            norm = total - correction * (weights * counted).sum() / total
+        norm = norm.clamp(min=0)
+    if isinstance(norm, int):
+        norm = max(norm, 0)
+    product = left.matmul(right.t())
+    found = product / norm if not isinstance(norm, int) or norm else product / 0.0
+    return found.squeeze()  # type: ignore[no-any-return]
+
+
+def _weights(count: int, fweights: Any, aweights: Any) -> Any:
+    for name, one, floating in (("fweights", fweights, False), ("aweights", aweights, True)):
+        if one is None:
+            continue
+        if len(one.layout.shape) > 1:
+            raise ShapeError(f"cov(): expected {name} to have one or fewer dimensions")
+        if one.layout.dtype.is_floating_point is not floating:
+            kind = "floating point" if floating else "integral"
+            raise DTypeError(f"cov(): expected {name} to have {kind} dtype")
+        if one.layout.numel != count:
+            raise ShapeError(
+                f"cov(): expected {name} to have the same numel as there are observations in the "
+                f"input but got {one.layout.numel} != {count}"
+            )
+        if one.layout.numel and float(one.detach().min()) < 0:
+            raise ShapeError(f"cov(): {name} cannot be negative")
+    if fweights is None:
+        return aweights
+    return fweights if aweights is None else fweights * aweights
+
+
+@composite()
+def corrcoef(input: Tensor) -> Tensor:
+    """Return the correlations of the rows of input, between -1 and 1."""
+    if len(input.layout.shape) > 2:
+        raise ShapeError(
+            "corrcoef(): expected input to have two or fewer dimensions but got an input with "
+            f"{len(input.layout.shape)} dimensions"
+        )
+    found: Any = cov(input)
+    if not found.layout.shape:
+        return found / found  # type: ignore[no-any-return]
+    spread = found.diagonal().sqrt()
+    return (found / spread.unsqueeze(1) / spread.unsqueeze(0)).clamp(-1, 1)  # type: ignore[no-any-return]
+
+
+def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
+    """Return the areas of the trapezoids between neighbours along dim, and the axis."""
+    if x is not None and dx is not None:
+        raise TypeError(f"{name}(): give x or dx, not both")
+    axis = normalize_axis(name, dim, len(y.layout.shape))
+    if not y.layout.shape:
+        raise DimError(f"Dimension specified as {dim} but tensor has no dimensions: {name}")
+    length = y.layout.shape[axis]
+    n = max(length - 1, 0)
+    if x is None:
+        width: Any = 1 if dx is None else dx
+    else:
+        if len(x.layout.shape) == 1:
+            if x.layout.numel != length:
+                raise ShapeError(
+                    f"{name}(): There must be one `x` value for each sample point, got "
+                    f"{x.layout.numel} for {length}"
+                )
+            x = x.reshape([-1 if i == axis else 1 for i in range(len(y.layout.shape))])
+            along = axis
+        else:
+            along = axis - len(y.layout.shape) + len(x.layout.shape)
+        m = max(x.layout.shape[along] - 1, 0)
+        width = narrow(x, along, min(1, x.layout.shape[along]), m) - narrow(x, along, 0, m)
+    sums = narrow(y, axis, min(1, length), n) + narrow(y, axis, 0, n)
+    return sums * width, axis
+
+
+@composite(method=False)
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+    """Return the integral of y along dim by trapezoids, over x, or over steps of dx (1)."""
+    areas, axis = _areas("trapezoid", y, x, dx, dim)
+    return areas.sum(axis) / 2  # type: ignore[no-any-return]
+
+
+@composite(method=False)
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1
+) -> Tensor:
+    """Return the integrals of y up to each place along dim but the first, by trapezoids."""
+    areas, axis = _areas("cumulative_trapezoid", y, x, dx, dim)
+    return areas.cumsum(axis) / 2  # type: ignore[no-any-return]
+
+
+@composite(takes_out=True)
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """Return Kronecker's product: each element of input times all of other."""
+    ndim = max(len(input.layout.shape), len(other.layout.shape))
+    shapes = [(1,) * (ndim - len(o.layout.shape)) + o.layout.shape for o in (input, other)]
+    left = [n for pair in zip(shapes[0], (1,) * ndim, strict=True) for n in pair]
+    right = [n for pair in zip((1,) * ndim, shapes[1], strict=True) for n in pair]
+    whole = [n * m for n, m in zip(*shapes, strict=True)]
+    return (input.reshape(left) * other.reshape(right)).reshape(whole)
+
+
+@composite(takes_out=True)
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """Return the cross products of vectors of three elements along dim, the first such axis unless
+    given.
+    """
+    a, b = input.layout.shape, other.layout.shape
+    if len(a) != len(b):
+        raise ShapeError(
+            "linalg.cross: inputs must have the same number of dimensions, got "
+            f"{len(a)} and {len(b)}"
+        )
+    if dim is None:
+        threes = [i for i, (n, m) in enumerate(zip(a, b, strict=True)) if n == 3 and m == 3]
+        if not threes:
+            raise ShapeError("no dimension of size 3 in input")
+        axis = threes[0]
+    else:
+        axis = normalize_axis("linalg.cross", dim, len(a))
+    if not a or a[axis] != 3 or b[axis] != 3:
+        sizes = (a[axis] if a else 0, b[axis] if b else 0)
+        raise ShapeError(
+            f"linalg.cross: inputs dimension {axis} must have length 3. Got {sizes[0]} and "
+            f"{sizes[1]}"
+        )
+    shape = broadcast_shapes("linalg.cross", [a, b])
+    x, y = OPS["expand"].public(input, shape), OPS["expand"].public(other, shape)
+    roll = OPS["roll"].public
+    return roll(x, -1, axis) * roll(y, -2, axis) - roll(x, -2, axis) * roll(y, -1, axis)  # type: ignore[no-any-return]
+
+
+@composite(inplace=True, takes_out=True)
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
+) -> Tensor:
+    """Return beta * input + alpha * the sum of the products of the matrices of two batches."""
+    product: Any = batch1.bmm(batch2).sum(0)
+    added = product if alpha == 1 else product * alpha
+    if beta == 0:
+        return (  # type: ignore[no-any-return]
+            added.expand(broadcast_shapes("addbmm", [input.layout.shape, added.layout.shape])) * 1
+        )
+    return (input if beta == 1 else input * beta) + added  # type: ignore[no-any-return]
+
+
+@composite(inplace=True, takes_out=True)
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Return input with each slice along dim whose norm of order p is above maxnorm scaled to
+    it.
+    """
+    shape = input.layout.shape
+    if len(shape) < 2:
+        raise ShapeError(f"renorm: input needs at least 2 dimensions, got {len(shape)} dimensions")
+    if not p > 0:
+        raise ShapeError(f"renorm: non-positive norm not supported, got {p}")
+    if maxnorm < 0:
+        raise ShapeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    axis = normalize_axis("renorm", dim, len(shape))
+    others = tuple(i for i in range(len(shape)) if i != axis)
+    size: Any = OPS["vector_norm"].public(input, p, others, True)
+    factor = OPS["where"].public(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
+    return input * factor  # type: ignore[no-any-return]
+
+
+@composite()
+def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
+    """Return a copy turned by k quarters from the first of dims towards the second."""
+    ndim = len(input.layout.shape)
+    if len(dims) != 2:
+        raise ShapeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if ndim < 2:
+        raise ShapeError(f"expected total dims >= 2, but got total dims = {ndim}")
+    first, second = (normalize_axis("rot90", dim, ndim) for dim in dims)
+    if first == second:
+        raise ShapeError(
+            f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
+        )
+    turned: Any = input
+    if k % 4 == 2:
+        return turned.flip(first, second)  # type: ignore[no-any-return]
+    if k % 4 == 0:
+        return turned.clone()  # type: ignore[no-any-return]
+    flipped = turned.flip(second if k % 4 == 1 else first)
+    return flipped.transpose(first, second).clone()  # type: ignore[no-any-return]

@@ -1,0 +1,150 @@
+"""Views by strides: windows along an axis, and memory seen under any shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import ShapeError
+from ..dispatch.composite import composite
+from ..dispatch.rules import normalize_axis
+from ..dispatch.view import view as view_op
+from ..tensor.layout import Layout, Shape
+from ..tensor.tensor import Tensor, from_array
+from .creation import zeros
+
+
+@view_op
+def windows(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Return the view of all windows of size elements along an axis, step apart, as a last axis:
+    Tensor.unfold.
+    """
+
+
+@windows.prepare
+def _(input: Tensor, dimension: int, size: int, step: int) -> tuple[Any, ...]:
+    shape = input.layout.shape
+    axis = normalize_axis("unfold", dimension, len(shape))
+    length = shape[axis] if shape else 1
+    if size < 0:
+        raise ShapeError(f"size is {size} but must be >= 0")
+    if size > length:
+        raise ShapeError(
+            f"maximum size for tensor at dimension {axis} is {length} but size is {size}"
+        )
+    if step <= 0:
+        raise ShapeError(f"step is {step} but must be > 0")
+    return axis, size, step
+
+
+@windows.array
+def _(backend: Any, array: Any, dimension: int, size: int, step: int) -> Any:
+    shape, strides = list(array.shape), list(array.strides)
+    if not shape:
+        return backend.as_strided(array, (size,), (array.dtype.itemsize,))
+    strides.append(strides[dimension])
+    shape.append(size)
+    strides[dimension] *= step
+    shape[dimension] = (shape[dimension] - size) // step + 1
+    return backend.as_strided(array, shape, strides)
+
+
+@windows.vjp("input")
+def _(g: Any, input_layout: Layout, dimension: int, size: int, step: int) -> Any:
+    shape = input_layout.shape
+    if not shape:
+        return g.sum()
+    count = g.layout.shape[dimension]
+    places = np.arange(count)[:, None] * step + np.arange(size)
+    flat = g.movedim(-1, dimension + 1).flatten(dimension, dimension + 1)
+    whole: Any = zeros(shape, dtype=g.layout.dtype, device=g.layout.device)
+    return whole.index_add(dimension, _on_device(places.reshape(-1), g), flat)
+
+
+def _on_device(places: Any, like: Tensor) -> Tensor:
+    return from_array(places).to(like.layout.device)
+
+
+@view_op
+def strided(input: Tensor, size: Shape, stride: Shape, start: int) -> Tensor:
+    """Return the view of input's memory by size and stride, from `start` elements behind its first
+    one on.
+    """
+
+
+@strided.array
+def _(backend: Any, array: Any, size: Shape, stride: Shape, start: int) -> Any:
+    item = array.dtype.itemsize
+    return backend.as_strided(array, size, [n * item for n in stride], start * item)
+
+
+def _places(shape: Shape, strides: Shape, start: int) -> Any:
+    """Return where each element lies, counted in elements."""
+    places = np.full(shape, start, np.int64)
+    for axis, (n, step) in enumerate(zip(shape, strides, strict=True)):
+        places += (np.arange(n) * step).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    return places.reshape(-1)
+
+
+@strided.vjp("input")
+def _(g: Any, input_layout: Layout, size: Shape, stride: Shape, start: int) -> Any:
+    own = _places(input_layout.shape, input_layout.strides, 0)
+    seen = _places(size, stride, start)
+    low = min(own.min(initial=0), seen.min(initial=0))
+    length = int(max(own.max(initial=0), seen.max(initial=0)) - low + 1)
+    memory: Any = zeros(length, dtype=g.layout.dtype, device=g.layout.device)
+    memory = memory.index_add(0, _on_device(seen - low, g), g.reshape(-1))
+    found = memory.index_select(0, _on_device(own - low, g)).reshape(input_layout.shape)
+    # Where several elements of input are one place in memory, they share what it gets.
+    several = np.bincount(own - low)[own - low].reshape(input_layout.shape)
+    if several.max(initial=1) > 1:
+        found = found / _on_device(several, g).to(g.layout.dtype)
+    return found
+
+
+@composite()
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """Return the view of input's memory by size and stride; storage_offset counts elements from
+    where the memory begins, and is input's own unless given.
+    """
+    shape, steps = tuple(size), tuple(stride)
+    own, room = _place_in_memory(input)
+    offset = own if storage_offset is None else storage_offset
+    _require_room(shape, steps, offset, room, input.layout.dtype.itemsize)
+    return strided.general((input,), (shape, steps, offset - own))  # type: ignore[no-any-return]
+
+
+def _require_room(shape: Shape, steps: Shape, offset: int, room: int, item: int) -> None:
+    if len(shape) != len(steps):
+        raise ShapeError(
+            f"mismatch in length of strides and shape: {len(steps)} strides for {len(shape)} axes"
+        )
+    if any(step < 0 for step in steps):
+        raise ShapeError(
+            "as_strided: Negative strides are not supported at the moment, got strides: "
+            f"{list(steps)}"
+        )
+    if offset < 0 or any(n < 0 for n in shape):
+        raise ShapeError(f"as_strided: sizes {list(shape)} and offset {offset} must not be below 0")
+    needed = 1 + offset + sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
+    if 0 not in shape and needed > room:
+        raise ShapeError(
+            f"setStorage: sizes {list(shape)}, strides {list(steps)}, storage offset {offset}, and "
+            f"itemsize {item} requiring a storage size of {needed * item} are out of bounds for "
+            f"storage of size {room * item}"
+        )
+
+
+def _place_in_memory(input: Any) -> tuple[int, int]:
+    """Return input's offset in its memory, and how far what it is a view of reaches there, in
+    elements.
+    """
+    base = input
+    while base.extra is not None and base.extra.base is not None:
+        base = base.extra.base
+    layout = base.layout
+    if not layout.numel:
+        return 0, 0
+    reach = 1 + sum((n - 1) * step for n, step in zip(layout.shape, layout.strides, strict=True))
+    return input.storage_offset(), base.storage_offset() + reach

@@ -1,0 +1,76 @@
+"""Adadelta."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..ops.creation import empty_like, zeros_like
+from ..tensor.tensor import Tensor
+from .counted import CountedOptimizer
+from .fused import direction, fused
+from .optimizer import Group
+from .options import require_not_negative, require_rate
+
+_forget = fused("rho * u + new * delta * delta", "u", "delta", "rho", "new")
+_descend = fused("p - lr * delta", "p", "delta", "lr")
+
+
+class Adadelta(CountedOptimizer):
+    """Steps by the ratio of the running sizes of what was changed and of the gradients.
+
+    Raises  ValueError for options out of range
+    Source  Zeiler 2012, "ADADELTA: An Adaptive Learning Rate Method"
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        require_rate(lr)
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Invalid rho value: {rho}; it must be in [0, 1]")
+        require_not_negative("epsilon value", eps)
+        require_not_negative("weight_decay value", weight_decay)
+        defaults = {
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "capturable": capturable,
+            "foreach": foreach,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
+        """Change one parameter."""
+        state = self.state[parameter]
+        if not state:
+            state["step"] = self.number(group, parameter)
+            state["square_avg"] = zeros_like(parameter)
+            state["acc_delta"] = zeros_like(parameter)
+        self.count(group, parameter, state)
+        rho, eps, decay = group["rho"], group["eps"], group["weight_decay"]
+        squares, changes = state["square_avg"], state["acc_delta"]
+        d = direction(maximize=group["maximize"], weight_decay=decay)
+        spread = fused(f"d = {d}; rho * v + new * d * d", "v", "g", "p", "rho", "new", "decay")
+        spread(squares, gradient, parameter, rho, 1.0 - rho, decay)
+        # Kept for a moment: both what follows need it, and each overwrites what it is made of.
+        delta = empty_like(parameter)
+        weigh = fused(
+            f"sqrt(u + eps) / sqrt(v + eps) * {d}", "delta", "u", "v", "g", "p", "eps", "decay"
+        )
+        weigh(delta, changes, squares, gradient, parameter, eps, decay)
+        _forget(changes, delta, rho, 1.0 - rho)
+        _descend(parameter, delta, group["lr"])

@@ -1,0 +1,108 @@
+"""Adagrad."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from ..ops.creation import full_like
+from ..ops.sparse import rows_at, with_values
+from ..tensor.tensor import Tensor
+from .counted import CountedOptimizer
+from .fused import direction, fused
+from .optimizer import Group
+from .options import require_not_negative, require_one_way, require_rate
+
+
+class Adagrad(CountedOptimizer):
+    """Steps by the gradient over the root of the sum of all squares of gradients.
+
+    Raises  ValueError for options out of range
+    Source  Duchi et al. 2011, "Adaptive Subgradient Methods for Online Learning and Stochastic
+            Optimization"
+    """
+
+    _gained: ClassVar[dict[str, Any]] = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "fused": None,
+    }
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        require_rate(lr)
+        require_not_negative("lr_decay value", lr_decay)
+        require_not_negative("weight_decay value", weight_decay)
+        require_not_negative("initial_accumulator_value value", initial_accumulator_value)
+        require_not_negative("epsilon value", eps)
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+        require_one_way(fused=fused, foreach=foreach, differentiable=differentiable)
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                self._begin(group, parameter)
+
+    def _begin(self, group: Group, parameter: Tensor) -> dict[str, Any]:
+        state = self.state[parameter]
+        if not state:
+            state["step"] = self.number(group, parameter)
+            first = self.defaults["initial_accumulator_value"]
+            state["sum"] = full_like(parameter, first).detach()
+        return state
+
+    def share_memory(self) -> None:
+        """Let processes that get the state share its sums."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                self.state[parameter]["sum"].share_memory_()
+
+    def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
+        """Change one parameter."""
+        state = self._begin(group, parameter)
+        step = self.count(group, parameter, state)
+        decay = group["weight_decay"]
+        d = direction(maximize=group["maximize"], weight_decay=decay)
+        gather = fused(f"d = {d}; v + d * d", "v", "g", "p", "decay")
+        gather(state["sum"], gradient, parameter, decay)
+        descend = fused(
+            f"p - rate * ({d} / (sqrt(v) + eps))", "p", "g", "v", "rate", "eps", "decay"
+        )
+        rate = group["lr"] / (1.0 + (step - 1.0) * group["lr_decay"])
+        descend(parameter, gradient, state["sum"], rate, group["eps"], decay)
+
+    def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
+        """Change the rows that the gradient touches."""
+        state = self._begin(group, parameter)
+        if group["fused"]:
+            raise RuntimeError("`fused` does not support sparse grad or complex param")
+        if group["weight_decay"]:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        step = self.count(group, parameter, state)
+        g = (-gradient if group["maximize"] else gradient).coalesce()
+        state["sum"].add_(with_values(g, g._values() ** 2))
+        root = rows_at(state["sum"], g).sqrt() + group["eps"]
+        rate = group["lr"] / (1.0 + (step - 1.0) * group["lr_decay"])
+        parameter.add_(with_values(g, g._values() / root), alpha=-float(rate))

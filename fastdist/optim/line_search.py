@@ -1,0 +1,138 @@
+"""How far to go along a direction: a search for the strong Wolfe conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..tensor.tensor import Tensor
+
+At = Callable[[Any], tuple[float, Tensor]]
+ENOUGH_DESCENT, ENOUGH_FLATTER = 1e-4, 0.9
+LEAST_WIDTH = 1e-9
+
+
+class Point(NamedTuple):
+    """A place on the line: how far along, the loss and its gradient, and the slope of the line.
+
+    Note    slope is a Tensor of one number, and t where it was made of slopes: so that what is
+            compared is rounded as the parameters are
+    """
+
+    t: Any
+    loss: float
+    gradient: Tensor
+    slope: Any
+
+
+def strong_wolfe(
+    at: At, t: Any, d: Tensor, loss: float, gradient: Tensor, slope: Tensor, *, most: int
+) -> tuple[float, Tensor, Any, int]:
+    """Return the loss and gradient at the place found, how far it is, and how often at was called.
+
+    Source  Nocedal and Wright 2006, "Numerical Optimization", algorithms 3.5 and 3.6, with the
+            bounds of Mark Schmidt's minFunc
+    """
+    start = Point(0, loss, gradient.clone(), slope)
+
+    def point(t: Any) -> Point:
+        loss, gradient = at(t)
+        return Point(t, loss, gradient, gradient.dot(d))
+
+    bracket, count = _bracket(point, start, t, most)
+    if len(bracket) == 2:
+        found, count = _zoom(point, start, bracket, count, most, d.abs().max())
+    else:
+        found = bracket[0]
+    return found.loss, found.gradient, found.t, count
+
+
+def _bracket(
+    point: Callable[[Any], Point], start: Point, t: Any, most: int
+) -> tuple[list[Point], int]:
+    """Return two points with one between them that will do, or the one that does; and how many
+    points were looked at.
+    """
+    before, here, count = start, point(t), 1
+    while count <= most:
+        if _is_too_high(here, start) or (count > 2 and here.loss >= before.loss):
+            return [before, here], count
+        if _is_flat_enough(here, start):
+            return [here], count
+        if here.slope >= 0:
+            return [before, here], count
+        bounds = (here.t + 0.01 * (here.t - before.t), here.t * 10)
+        before, here = here, point(_lowest_of_cubic(before, here, bounds))
+        count += 1
+    return [start, here], count
+
+
+def _zoom(
+    point: Callable[[Any], Point],
+    start: Point,
+    bracket: list[Point],
+    count: int,
+    most: int,
+    longest: Tensor,
+) -> tuple[Point, int]:
+    """Return a point between two that will do, or the lower end of what was left of them."""
+    low, high = _lower_first(bracket)
+    is_stuck = False
+    while count <= most:
+        near, far = sorted(end.t for end in bracket)
+        if (far - near) * longest < LEAST_WIDTH:
+            break
+        t = _lowest_of_cubic(bracket[0], bracket[1], (near, far))
+        t, is_stuck = _off_the_ends(t, near, far, is_stuck=is_stuck)
+        here = point(t)
+        count += 1
+        if _is_too_high(here, start) or here.loss >= bracket[low].loss:
+            bracket[high] = here
+            low, high = _lower_first(bracket)
+            continue
+        is_done = _is_flat_enough(here, start)
+        if not is_done and here.slope * (bracket[high].t - bracket[low].t) >= 0:
+            bracket[high] = bracket[low]
+        bracket[low] = here
+        if is_done:
+            break
+    return bracket[low], count
+
+
+def _is_too_high(here: Point, start: Point) -> bool:
+    return bool(here.loss > start.loss + ENOUGH_DESCENT * here.t * start.slope)
+
+
+def _is_flat_enough(here: Point, start: Point) -> bool:
+    return bool(abs(here.slope) <= -ENOUGH_FLATTER * start.slope)
+
+
+def _lower_first(bracket: list[Point]) -> tuple[int, int]:
+    return (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
+
+
+def _off_the_ends(t: Any, near: Any, far: Any, *, is_stuck: bool) -> tuple[Any, bool]:
+    """Return a guess that is not at an end of the bracket for the second time, and whether it is
+    near one.
+    """
+    margin = 0.1 * (far - near)
+    if not min(far - t, t - near) < margin:
+        return t, False
+    if not (is_stuck or t >= far or t <= near):
+        return t, True
+    return (far - margin if abs(t - far) < abs(t - near) else near + margin), False
+
+
+def _lowest_of_cubic(one: Point, other: Point, bounds: tuple[Any, Any]) -> Any:
+    """Return where the cubic of the losses and slopes at two points is lowest within bounds; the
+    middle, where it has no lowest point.
+    """
+    near, far = (one, other) if one.t <= other.t else (other, one)
+    least, most = bounds
+    bend = one.slope + other.slope - 3 * (one.loss - other.loss) / (one.t - other.t)
+    square = bend**2 - one.slope * other.slope
+    if not square >= 0:
+        return (least + most) / 2.0
+    root = square.sqrt()
+    share = (far.slope + root - bend) / (far.slope - near.slope + 2 * root)
+    return min(max(far.t - (far.t - near.t) * share, least), most)

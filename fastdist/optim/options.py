@@ -1,0 +1,52 @@
+"""Options that PyTorch's optimisers share: what is in range, and what goes together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..tensor.tensor import Tensor
+
+
+def require_rate(lr: Any) -> None:
+    """Raise for a learning rate that is negative, NaN, or a Tensor of several elements."""
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError(f"Tensor lr must be 1-element; it has {lr.numel()}")
+    require_not_negative("learning rate", lr)
+
+
+def require_not_negative(what: str, value: Any) -> None:
+    """Raise for a number that is negative or NaN."""
+    if not value >= 0.0:
+        raise ValueError(f"Invalid {what}: {value}; it must be 0 or more")
+
+
+def require_betas(betas: tuple[Any, Any]) -> None:
+    """Raise for a rate of forgetting outside of [0, 1)."""
+    for number, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(
+                f"Invalid beta parameter at index {number}: {beta}; it must be in [0, 1)"
+            )
+
+
+def require_one_way(*, fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
+    """Raise for options of which PyTorch takes one at a time."""
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`: leave fused out")
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def require_no_lists(group: dict[str, Any]) -> None:
+    """Raise for the group of a step that is to be both differentiable and foreach."""
+    if group["foreach"] and group.get("differentiable"):
+        raise AssertionError("_foreach ops don't support autograd: leave foreach out")
+
+
+def require_for_fused(parameter: Tensor) -> None:
+    """Raise for a parameter that fused=True is not for."""
+    if not parameter.is_floating_point():
+        raise RuntimeError(
+            "`fused=True` requires all the params to be floating point Tensors of supported "
+            f"devices, but {parameter.dtype} and {parameter.device.type}"
+        )

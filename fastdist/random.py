@@ -1,0 +1,56 @@
+"""The streams of random numbers under PyTorch's names; `fork_rng` draws from copies of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .core.device import CPU, Device
+from .core.generator import (
+    default_generator,
+    default_generator_of,
+    initial_seed,
+    manual_seed,
+    seed,
+)
+from .core.missing import explain_missing
+from .devices.gpus import device_count
+from .ops.random import get_rng_state, set_rng_state
+
+__all__ = [
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+]
+
+
+@contextmanager
+def fork_rng(
+    devices: Iterable[Any] | None = None,
+    enabled: bool = True,
+    _caller: str = "fork_rng",
+    _devices_kw: str = "devices",
+    device_type: str = "cuda",
+) -> Iterator[None]:
+    """Put the streams of the CPU and of devices (all GPUs unless given) back after a block."""
+    if not enabled:
+        yield
+        return
+    if devices is None:
+        devices = range(device_count()) if device_type == "cuda" else ()
+    named = [Device(device_type, d) if isinstance(d, int) else Device(d) for d in devices]
+    generators = [default_generator_of(device) for device in (CPU, *named)]
+    states = [generator.get_state() for generator in generators]
+    try:
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+
+
+explain_missing(__name__)

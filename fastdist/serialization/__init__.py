@@ -1,0 +1,30 @@
+"""Files of tensors in PyTorch's format, both ways: `save` and `load`.
+
+A file is a zip archive, neither packed nor split: `data.pkl`, a pickle that speaks of storages by
+number, and `data/0`, `data/1` ..., their bytes, each at a multiple of 64 and with a checksum. What
+shares memory names the same storage. The pickle names PyTorch's classes, so that both libraries
+read it (`torch_names.py`); reading it runs nothing of the file's unless that is asked for
+(`safe_unpickler.py`). A path is written whole or not at all (`core/atomic_file.py`).
+"""
+
+from __future__ import annotations
+
+from ..core.missing import explain_missing
+from .loading import load
+from .locations import default_restore_location, location_tag
+from .safe_globals import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
+from .saving import DEFAULT_PROTOCOL, save
+
+__all__ = [
+    "DEFAULT_PROTOCOL",
+    "add_safe_globals",
+    "clear_safe_globals",
+    "default_restore_location",
+    "get_safe_globals",
+    "load",
+    "location_tag",
+    "safe_globals",
+    "save",
+]
+
+explain_missing(__name__)

@@ -1,0 +1,232 @@
+"""Reading a zip archive of PyTorch's: where its records lie, and that they are whole."""
+
+# Note [What a file can do to its reader] Nothing is believed that the file does not carry: the
+# table lies within the file, every record within it as well, and together the records hold no more
+# bytes than the file has. So nobody is made to allocate more than a file's own size for its data.
+# Records are checksummed as they are read; with mmap those of tensors are not, since that would
+# read them all.
+
+from __future__ import annotations
+
+import mmap
+import struct
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from .checksum import Checksum
+from .zip_format import (
+    CENTRAL,
+    CENTRAL_MAGIC,
+    ENCRYPTED,
+    END,
+    END64,
+    END64_LOCATOR,
+    END64_LOCATOR_MAGIC,
+    END64_MAGIC,
+    END_MAGIC,
+    LARGE,
+    LOCAL,
+    LOCAL_MAGIC,
+    MANY,
+    ZIP64_TAG,
+)
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+# The end of an archive may be followed by a comment of so many bytes.
+_MOST_COMMENT: Final = 0xFFFF
+# Read in smaller ones, memory comes by small pages, which takes five times as long.
+_PIECE_BYTES: Final = 16 << 20
+
+
+class ArchiveError(RuntimeError):
+    """A file that is no archive of PyTorch's, or a damaged one."""
+
+
+class Entry(NamedTuple):
+    """One record: where its header begins, its length, its checksum; whether it lies as it is."""
+
+    start: int
+    size: int
+    checksum: int
+    is_plain: bool
+
+
+class Archive:
+    """The records of an open file, from where it stands to its end.
+
+    Raises  ArchiveError, in the constructor and in all others
+    Thread  one: it moves the file's position
+    """
+
+    def __init__(self, file: Any, called: str, mapped: mmap.mmap | None = None) -> None:
+        self._file = file
+        self._called = called
+        self._mapped = mapped
+        self._origin = file.tell()
+        self._size = file.seek(0, 2) - self._origin
+        self._entries = self._read_table()
+        folders = {name.partition("/")[0] for name in self._entries}
+        if len(folders) != 1 or any("/" not in name for name in self._entries):
+            raise self._broken("its records do not stand in one folder: it is another zip archive")
+        self._folder = folders.pop()
+
+    def __contains__(self, record: str) -> bool:
+        return f"{self._folder}/{record}" in self._entries
+
+    def text(self, record: str, most: int = 64) -> str:
+        """Return a short record of letters."""
+        entry = self._entry(record)
+        if entry.size > most:
+            raise self._broken(f"its record {record!r} holds {entry.size} bytes")
+        return self.read(record).tobytes().decode("ascii", "replace")
+
+    def size(self, record: str) -> int:
+        """Return how many bytes a record holds."""
+        return self._entry(record).size
+
+    def read(self, record: str) -> Bytes:
+        """Return the bytes of a record, in memory of their own; mapped ones as they are read."""
+        entry = self._entry(record)
+        start = self._data_start(record, entry)
+        if self._mapped is not None and record.startswith("data/"):
+            return np.ndarray((entry.size,), np.uint8, self._mapped, start)
+        data: Bytes = np.empty(entry.size, np.uint8)
+        view = data.data
+        self._file.seek(self._origin + start)
+        done = 0
+        with Checksum(entry.size) as sum_up:
+            while done < entry.size:
+                part = view[done : done + _PIECE_BYTES]
+                count = self._read_into(part)
+                sum_up.add(part[:count])
+                done += count
+        checksum = sum_up.value
+        if checksum != entry.checksum:
+            raise self._broken(
+                f"the checksum of its record {record!r} is {checksum:#010x} and should be "
+                f"{entry.checksum:#010x}: some bits have changed since it was written"
+            )
+        return data
+
+    def _entry(self, record: str) -> Entry:
+        entry = self._entries.get(f"{self._folder}/{record}")
+        if entry is None:
+            raise self._broken(f"it has no record {record!r}")
+        if not entry.is_plain:
+            raise self._broken(
+                f"its record {record!r} is compressed or encrypted; unpack it, and zip it without"
+            )
+        return entry
+
+    def _data_start(self, record: str, entry: Entry) -> int:
+        header = self._bytes(entry.start, LOCAL.size)
+        magic, _, _, method, _, _, _, _, _, name_length, extra_length = LOCAL.unpack(header)
+        if magic != LOCAL_MAGIC or method:
+            raise self._broken(f"there is no record where {record!r} should begin")
+        start: int = entry.start + LOCAL.size + name_length + extra_length
+        if start + entry.size > self._size:
+            raise self._broken(f"its record {record!r} ends behind the end of the file")
+        return start
+
+    def _read_into(self, view: memoryview) -> int:
+        read_into = getattr(self._file, "readinto", None)
+        if read_into is not None:
+            count: int = read_into(view)
+        else:
+            found = self._file.read(len(view))
+            count = len(found)
+            view[:count] = found
+        if not count:
+            raise self._broken("it ends in the middle of a record")
+        return count
+
+    def _bytes(self, start: int, size: int) -> bytes:
+        if start < 0 or start + size > self._size:
+            raise self._broken("it ends before its table of records does")
+        self._file.seek(self._origin + start)
+        found: bytes = self._file.read(size)
+        if len(found) != size:
+            raise self._broken("it ends before its table of records does")
+        return found
+
+    def _read_table(self) -> dict[str, Entry]:
+        count, size, start = self._find_table()
+        if count * CENTRAL.size > size:
+            raise self._broken(f"{count} records do not fit into a table of {size} bytes")
+        table = self._bytes(start, size)
+        entries: dict[str, Entry] = {}
+        at = 0
+        try:
+            for _ in range(count):
+                at = self._read_entry(table, at, entries)
+        except (struct.error, UnicodeDecodeError) as error:
+            raise self._broken("its table of records is damaged") from error
+        if (
+            sum(one.size for one in entries.values() if one.is_plain) > self._size
+            or len(entries) != count
+        ):
+            raise self._broken("its records overlap, or one is named twice")
+        if not entries:
+            raise self._broken("it is an empty zip archive")
+        return entries
+
+    def _find_table(self) -> tuple[int, int, int]:
+        """Return the number of records, and the table's length and place."""
+        tail_size = min(self._size, END.size + _MOST_COMMENT)
+        tail = self._bytes(self._size - tail_size, tail_size)
+        at = tail.rfind(END_MAGIC)
+        if at < 0 or at + END.size > len(tail):
+            raise self._broken("failed finding central directory: its end is missing")
+        _, _, _, _, count, size, start, _ = END.unpack_from(tail, at)
+        locator = at - END64_LOCATOR.size
+        if locator >= 0 and tail.startswith(END64_LOCATOR_MAGIC, locator):
+            place = END64_LOCATOR.unpack_from(tail, locator)[2]
+            found = END64.unpack(self._bytes(place, END64.size))
+            if found[0] != END64_MAGIC:
+                raise self._broken("failed finding central directory: it is not where it should be")
+            count, size, start = found[7:]
+        elif count == MANY or LARGE in (size, start):
+            raise self._broken("failed finding central directory: its long form is missing")
+        return count, size, start
+
+    def _read_entry(self, table: bytes, at: int, entries: dict[str, Entry]) -> int:
+        fields = CENTRAL.unpack_from(table, at)
+        magic, _, _, flags, method, _, _, checksum, packed, size = fields[:10]
+        name_length, extra_length, comment_length = fields[10:13]
+        start = fields[16]
+        at += CENTRAL.size
+        name = table[at : at + name_length].decode()
+        extra = table[at + name_length : at + name_length + extra_length]
+        if magic != CENTRAL_MAGIC or len(extra) != extra_length:
+            raise self._broken("its table of records is damaged")
+        if LARGE in (size, packed, start):
+            size, packed, start = _long_numbers(extra, size, packed, start)
+        is_plain = not method and not flags & ENCRYPTED and packed == size
+        entries[name] = Entry(start, size, checksum, is_plain)
+        end: int = at + name_length + extra_length + comment_length
+        return end
+
+    def _broken(self, why: str) -> ArchiveError:
+        return ArchiveError(
+            f"PytorchStreamReader failed reading zip archive: {why}; {self._called} was cut off, "
+            "changed on its way, or is no file of save()"
+        )
+
+
+def _long_numbers(extra: bytes, size: int, packed: int, start: int) -> list[int]:
+    """Return the three numbers, those that are too long for their fields from the extra one."""
+    at = 0
+    while at + 4 <= len(extra):
+        tag, length = struct.unpack_from("<2H", extra, at)
+        at += 4
+        if tag == ZIP64_TAG:
+            found = []
+            for number in (size, packed, start):
+                if number == LARGE:
+                    (number,) = struct.unpack_from("<Q", extra, at)
+                    at += 8
+                found.append(number)
+            return found
+        at += length
+    return [size, packed, start]

@@ -1,0 +1,44 @@
+"""Checksums of large records, worked out beside the reading or writing of them."""
+
+from __future__ import annotations
+
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Final
+
+# So much comes in several pieces, of which one is summed up while the next is read or written.
+_WORTH_A_THREAD: Final = 32 << 20
+
+
+class Checksum:
+    """The CRC-32 of pieces in the order in which they are given; whole when the block has ended.
+
+    Thread  one; pieces of a large record are left to another thread, and must stay as they are
+    """
+
+    def __init__(self, size: int) -> None:
+        self.value = 0
+        self._pool = ThreadPoolExecutor(1, "fastdist-checksum") if size > _WORTH_A_THREAD else None
+
+    def add(self, piece: Any) -> None:
+        """Take in the next piece."""
+        if self._pool is None:
+            self._take(piece)
+        else:
+            self._pool.submit(self._take, piece)
+
+    def _take(self, piece: Any) -> None:
+        self.value = zlib.crc32(piece, self.value)
+
+    def __enter__(self) -> Checksum:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=error is not None)

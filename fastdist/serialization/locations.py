@@ -1,0 +1,103 @@
+"""Where the memory of a file's tensors goes: the device that it names, or map_location says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.device import CPU, KNOWN_TYPES, Device
+from ..core.errors import DeviceError
+from ..devices.backend import backend_of
+from ..tensor.typed_storage import TypedStorage, UntypedStorage
+
+Restore = Callable[[UntypedStorage, str], UntypedStorage]
+
+
+def location_tag(storage: Any) -> str:
+    """Return what a file says of where a storage lay: `cpu`, `cuda:0` ..."""
+    return str(storage.device)
+
+
+def default_restore_location(storage: UntypedStorage, location: str) -> UntypedStorage:
+    """Return the storage on the device that location names.
+
+    Raises  RuntimeError for a device that this machine, or fastdist, does not have
+    """
+    kind = location.partition(":")[0]
+    if kind not in KNOWN_TYPES:
+        raise RuntimeError(
+            "don't know how to restore data location of fastdist.storage.UntypedStorage (tagged "
+            f"with {location}): fastdist has the devices {', '.join(KNOWN_TYPES)}; give "
+            "map_location='cpu'"
+        )
+    device = Device.parse(location)
+    if device is CPU:
+        return storage
+    require_present(device)
+    return storage.to(device=device)
+
+
+def require_present(device: Device) -> None:
+    """Raise unless this machine has the device.
+
+    Raises  RuntimeError
+    """
+    kind = device.type
+    try:
+        count = backend_of(kind).device_count()
+    except DeviceError:
+        count = 0
+    if not count:
+        raise DeviceError(
+            f"Attempting to deserialize object on a {kind.upper()} device but "
+            f"fastdist.{kind}.is_available() is False. If you are running on a CPU-only machine, "
+            "please use fastdist.load with map_location=fastdist.device('cpu') to map your "
+            "storages to the CPU."
+        )
+    if (device.index or 0) >= count:
+        raise DeviceError(
+            f"Attempting to deserialize object on {kind.upper()} device {device.index} but "
+            f"fastdist.{kind}.device_count() is {count}. Please use fastdist.load with "
+            "map_location to map your storages to an existing device."
+        )
+
+
+def restorer(map_location: Any) -> Restore:
+    """Return the function of a storage and its location that map_location asks for.
+
+    Raises  TypeError for what is no device, no dict and no function
+    """
+    if map_location is None:
+        return default_restore_location
+    if isinstance(map_location, dict):
+        wanted = map_location
+
+        def by_table(storage: UntypedStorage, location: str) -> UntypedStorage:
+            return default_restore_location(storage, str(wanted.get(location, location)))
+
+        return by_table
+    if isinstance(map_location, str | Device):
+        place = str(map_location)
+
+        def by_name(storage: UntypedStorage, location: str) -> UntypedStorage:
+            return default_restore_location(storage, place)
+
+        return by_name
+    if not callable(map_location):
+        raise TypeError(
+            f"map_location is {map_location!r}; expected a device, its name, a dict of names, or a "
+            "function of (storage, location)"
+        )
+    return _by_function(map_location)
+
+
+def _by_function(function: Callable[..., Any]) -> Restore:
+    def by_function(storage: UntypedStorage, location: str) -> UntypedStorage:
+        found = function(storage, location)
+        if found is None:
+            return default_restore_location(storage, location)
+        if not isinstance(found, UntypedStorage | TypedStorage):
+            raise TypeError(f"map_location returned {found!r}, which is no storage")
+        return found.untyped()
+
+    return by_function

@@ -1,0 +1,315 @@
+"""What a file may name when `weights_only` is on: a fixed list, and what the user adds to it."""
+
+# Note [What a call may cost] A file is small where it names one list a thousand times and asks for
+# a set of it each time. So the plain classes are called in the one form in which pickle writes
+# them, and what they copy is counted against the file's size (`Budget`). What the user has added
+# is his own affair.
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Iterable
+from pickle import UnpicklingError
+from typing import Any, Final
+
+from ..core.device import Device
+from ..core.dtypes import DType
+from ..tensor.parameter import Parameter
+from ..tensor.tensor import Size, Tensor
+from .torch_names import own
+
+# Modules of which nothing is ever called for a file, whatever is added.
+_NEVER: Final = frozenset(("sys", "os", "posix", "nt", "subprocess", "builtins.eval"))
+# pickle's names of protocol 2, which Python 2 understood, in Python 3's.
+_TODAYS_MODULES: Final = {"__builtin__": "builtins", "copy_reg": "copyreg"}
+_FREE: Final = 1 << 16
+_TIMES: Final = 1
+
+_added: dict[str, Any] = {}
+# Guards _added.
+_added_lock = threading.Lock()
+
+
+class Budget:
+    """How many items the calls of one file may copy, beside those that it spells out."""
+
+    def __init__(self, nbytes: int) -> None:
+        self._left = _FREE + _TIMES * nbytes
+
+    def take(self, count: int) -> None:
+        """Count items that are copied.
+
+        Raises  UnpicklingError beyond what a file of this size may
+        """
+        self._left -= count
+        if self._left < 0:
+            raise UnpicklingError("it asks for far more copies of its own values than it has bytes")
+
+
+Call = Callable[[tuple[Any, ...], Budget], Any]
+
+
+def plain_call(thing: Any) -> Call | None:
+    """Return how a class or function of the fixed list is called; None for what is only named."""
+    return _PLAIN.get(thing)
+
+
+def _bytes(args: tuple[Any, ...], budget: Budget) -> bytes:
+    # pickle's protocol 2 has no bytes: it writes _codecs.encode(text, "latin1"), or bytes().
+    if args and (len(args) != 2 or args[1] not in ("latin1", "latin-1")):
+        raise UnpicklingError(f"bytes are written as text in latin1, not as {_kinds(args)}")
+    budget.take(len(args[0]) // 8 if args else 0)
+    return args[0].encode("latin1") if args else b""
+
+
+def _bytearray(args: tuple[Any, ...], budget: Budget) -> bytearray:
+    if not args:
+        return bytearray()
+    if len(args) == 1 and isinstance(args[0], bytes):
+        budget.take(len(args[0]) // 8)
+        return bytearray(args[0])
+    return bytearray(_bytes(args, budget))
+
+
+def _complex(args: tuple[Any, ...], budget: Budget) -> complex:
+    real, imaginary = args
+    return complex(float(real), float(imaginary))
+
+
+def _of_items(kind: Callable[..., Any]) -> Call:
+    def call(args: tuple[Any, ...], budget: Budget) -> Any:
+        if not args:
+            return kind()
+        (items,) = args
+        if not isinstance(items, list | tuple | dict):
+            raise UnpicklingError(f"{kind.__name__} is made of a list, not of {_kinds(args)}")
+        budget.take(len(items))
+        if not isinstance(items, dict):
+            for item in items:
+                require_key(item)
+        return kind(items)
+
+    return call
+
+
+def _ordered(args: tuple[Any, ...], budget: Budget) -> OrderedDict[Any, Any]:
+    found: OrderedDict[Any, Any] = OrderedDict()
+    for pair in args[0] if args else ():
+        budget.take(1)
+        key, value = pair
+        require_key(key)
+        found[key] = value
+    return found
+
+
+def _default(args: tuple[Any, ...], budget: Budget) -> defaultdict[Any, Any]:
+    if len(args) > 1 or (args and args[0] not in (None, int, float, str, list, dict, set)):
+        raise UnpicklingError("a defaultdict is made of a plain class")
+    return defaultdict(*args)
+
+
+def _size(args: tuple[Any, ...], budget: Budget) -> Size:
+    (sizes,) = args
+    budget.take(len(sizes))
+    if any(type(one) is not int for one in sizes):
+        raise UnpicklingError("a Size is made of ints")
+    return Size(sizes)
+
+
+def _device(args: tuple[Any, ...], budget: Budget) -> Device:
+    return Device(*args)
+
+
+def _parameter(args: tuple[Any, ...], budget: Budget) -> Parameter:
+    data, *rest = args
+    return Parameter(data, *[bool(one) for one in rest])
+
+
+def _of_us(function: Callable[..., Any]) -> Call:
+    def call(args: tuple[Any, ...], budget: Budget) -> Any:
+        budget.take(8)
+        return function(*args)
+
+    return call
+
+
+def _encode() -> Any:
+    import _codecs
+
+    return _codecs.encode
+
+
+_NAMED: Final[dict[tuple[str, str], Any]] = {
+    ("collections", "OrderedDict"): OrderedDict,
+    ("collections", "Counter"): Counter,
+    ("collections", "defaultdict"): defaultdict,
+    ("_codecs", "encode"): _encode(),
+    **{
+        ("builtins", kind.__name__): kind
+        for kind in (set, frozenset, bytes, bytearray, complex, int, float, str, list, dict)
+    },
+}
+_PLAIN: Final[dict[Any, Call]] = {
+    set: _of_items(set),
+    frozenset: _of_items(frozenset),
+    Counter: _of_items(Counter),
+    OrderedDict: _ordered,
+    defaultdict: _default,
+    bytes: _bytes,
+    _encode(): _bytes,
+    bytearray: _bytearray,
+    complex: _complex,
+    Size: _size,
+    Device: _device,
+    Parameter: _parameter,
+    **{
+        function: _of_us(function)
+        for function in (
+            own("torch._utils", "_rebuild_tensor"),
+            own("torch._utils", "_rebuild_tensor_v2"),
+            own("torch._utils", "_rebuild_tensor_v3"),
+            own("torch._utils", "_rebuild_parameter"),
+            own("torch._utils", "_rebuild_parameter_with_state"),
+        )
+    },
+}
+# A key is hashed all the way down, each time that it is met.
+_MOST_PARTS_OF_A_KEY: Final = 256
+
+
+def require_key(value: Any) -> None:
+    """Raise unless value may be a key: text, a number, or a small tuple of such.
+
+    Raises  UnpicklingError
+    """
+    left, waiting = _MOST_PARTS_OF_A_KEY, [value]
+    while waiting:
+        one = waiting.pop()
+        left -= 1
+        if isinstance(one, tuple | frozenset):
+            if len(one) > left:
+                left = -1
+            else:
+                waiting.extend(one)
+        elif not isinstance(one, _KEYS) and one is not None and type(one).__hash__ is None:
+            raise UnpicklingError(f"{type(one).__name__} is no key of a dict or member of a set")
+        if left < 0:
+            raise UnpicklingError("a key of a dict or a member of a set is too large, or too deep")
+
+
+_KEYS: Final = (str, bytes, int, float, complex, DType, Device, type, Tensor)
+
+
+def _kinds(args: tuple[Any, ...]) -> str:
+    return "(" + ", ".join([type(one).__name__ for one in args]) + ")"
+
+
+def find_safe(module: str, name: str) -> Any:
+    """Return what a file names, if the fixed list or the user's has it.
+
+    Raises  UnpicklingError for anything else, with what to do
+    """
+    module = _TODAYS_MODULES.get(module, module)
+    found = _NAMED.get((module, name))
+    if found is None:
+        found = own(module, name)
+    if found is None:
+        with _added_lock:
+            found = _added.get(f"{module}.{name}") or _twin_of(module, name)
+    root = module.partition(".")[0]
+    if root in _NEVER:
+        raise UnpicklingError(
+            f"it names {module}.{name}, and what {root} has is never called for a file: do not "
+            "trust it"
+        )
+    if found is None:
+        raise UnpicklingError(
+            f"Unsupported global: GLOBAL {module}.{name} was not an allowed global by default. If "
+            f"you trust {name}, call fastdist.serialization.add_safe_globals([{name}]) before, or "
+            f"load inside `with fastdist.serialization.safe_globals([{name}]):`"
+        )
+    return found
+
+
+def _twin_of(module: str, name: str) -> Any:
+    """Return the class of ours that was added, where a file has PyTorch's name of it."""
+    root = __package__.partition(".")[0] + "."
+    if not module.startswith("torch."):
+        return None
+    for thing in _added.values():
+        if f"{thing.__module__}.".startswith(root) and thing.__qualname__ == name:
+            return thing
+    return None
+
+
+def is_added(thing: Any) -> bool:
+    """Return whether the user has allowed this very thing."""
+    with _added_lock:
+        return any(one is thing for one in _added.values())
+
+
+def add_safe_globals(safe_globals: Iterable[Any]) -> None:
+    """Let files loaded with weights_only name and call these classes and functions too.
+
+    Each is the thing itself, or (thing, "the.name.in.the.file")
+    """
+    with _added_lock:
+        _added.update(_by_name(safe_globals))
+
+
+def get_safe_globals() -> list[Any]:
+    """Return what was added."""
+    with _added_lock:
+        return [
+            thing if name == _full_name(thing) else (thing, name) for name, thing in _added.items()
+        ]
+
+
+def clear_safe_globals() -> None:
+    """Forget all that was added."""
+    with _added_lock:
+        _added.clear()
+
+
+class safe_globals:
+    """Add classes and functions for the length of a `with` block."""
+
+    def __init__(self, safe_globals: Iterable[Any]) -> None:
+        self._things = _by_name(safe_globals)
+        self._before: dict[str, Any] = {}
+
+    def __enter__(self) -> None:
+        with _added_lock:
+            self._before = {name: _added[name] for name in self._things if name in _added}
+            _added.update(self._things)
+
+    def __exit__(self, *_: object) -> None:
+        with _added_lock:
+            for name in self._things:
+                _added.pop(name, None)
+            _added.update(self._before)
+
+
+def _full_name(thing: Any) -> str:
+    return f"{thing.__module__}.{thing.__qualname__}"
+
+
+def _by_name(things: Iterable[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for thing in things:
+        if not isinstance(thing, tuple):
+            found[_full_name(thing)] = thing
+            continue
+        if len(thing) != 2:
+            raise ValueError(
+                "Expected tuple of length 2 (global, str of callable full path), but got tuple of "
+                f"length: {len(thing)}"
+            )
+        if not isinstance(thing[1], str):
+            raise TypeError(
+                "Expected second item in tuple to be str of callable full path, but got: "
+                f"{type(thing[1])}"
+            )
+        found[thing[1]] = thing[0]
+    return found

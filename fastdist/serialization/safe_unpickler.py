@@ -1,0 +1,344 @@
+"""A pickle read without running code: values, containers, and calls from the fixed list alone."""
+
+# Note [Reading a stranger's pickle] The opcodes are those that pickle's protocols 2 to 5 write for
+# such values; any other is an error. A memo is a dict, so that no index makes it large; a length
+# is held against the bytes that are there; nothing is called but by `safe_globals.py`, and what is
+# built nests at most _MOST_LEVELS deep and never contains itself.
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from collections.abc import Callable
+from pickle import UnpicklingError
+from typing import Any, Final
+
+from ..tensor.tensor import Tensor
+from .safe_globals import Budget, find_safe, is_added, plain_call, require_key
+
+_MOST_LEVELS: Final = 500
+_FLOAT: Final = struct.Struct(">d")
+
+
+class SafeUnpickler:
+    """One pickle, or several in a row, in a buffer of bytes.
+
+    persistent_load makes a value of what stands for a storage
+    """
+
+    def __init__(self, data: bytes, persistent_load: Callable[[Any], Any], size: int) -> None:
+        self.at = 0
+        self._data = data
+        self._persistent_load = persistent_load
+        self._budget = Budget(size)
+        self._stack: list[Any] = []
+        self._below: list[list[Any]] = []
+        self._memo: dict[int, Any] = {}
+
+    def load(self) -> Any:
+        """Return the next value.
+
+        Raises  UnpicklingError for what is no pickle, or no plain one
+        """
+        self._stack, self._below, self._memo = [], [], {}
+        data, actions = self._data, _ACTIONS
+        try:
+            while True:
+                code = data[self.at]
+                self.at += 1
+                if code == _STOP:
+                    break
+                action = actions[code]
+                if action is None:
+                    raise UnpicklingError(f"Unsupported operand {code} at byte {self.at - 1}")
+                action(self)
+            value = self._stack.pop()
+        except (IndexError, KeyError, struct.error, UnicodeDecodeError) as error:
+            raise UnpicklingError("the pickle takes more than it holds, or is cut off") from error
+        require_shallow(value)
+        return value
+
+    def _take(self, size: int) -> bytes:
+        start, self.at = self.at, self.at + size
+        if self.at > len(self._data):
+            raise UnpicklingError("the pickle is cut off")
+        return self._data[start : self.at]
+
+    def _number(self, size: int) -> int:
+        return int.from_bytes(self._take(size), "little")
+
+    def _line(self) -> str:
+        end = self._data.find(b"\n", self.at)
+        if end < 0:
+            raise UnpicklingError("the pickle is cut off")
+        line = self._data[self.at : end].decode()
+        self.at = end + 1
+        return line
+
+    def _pop_mark(self) -> list[Any]:
+        items = self._stack
+        self._stack = self._below.pop()
+        return items
+
+    # What the opcodes do, by the names that pickle gives them.
+
+    def _proto(self) -> None:
+        protocol = self._number(1)
+        if not 2 <= protocol <= 5:
+            raise UnpicklingError(f"protocol {protocol} of pickle is none of 2 to 5")
+
+    def _mark(self) -> None:
+        self._below.append(self._stack)
+        self._stack = []
+
+    def _int(self, size: int) -> None:
+        self._stack.append(int.from_bytes(self._take(size), "little", signed=size == 4))
+
+    def _long(self, size: int) -> None:
+        self._stack.append(int.from_bytes(self._take(self._number(size)), "little", signed=True))
+
+    def _binfloat(self) -> None:
+        self._stack.append(_FLOAT.unpack(self._take(8))[0])
+
+    def _text(self, size: int) -> None:
+        self._stack.append(self._take(self._number(size)).decode("utf-8", "surrogatepass"))
+
+    def _binbytes(self, size: int) -> None:
+        self._stack.append(self._take(self._number(size)))
+
+    def _bytearray8(self) -> None:
+        self._stack.append(bytearray(self._take(self._number(8))))
+
+    def _tuple(self) -> None:
+        items = self._pop_mark()
+        self._stack.append(tuple(items))
+
+    def _tuple_of(self, count: int) -> None:
+        stack = self._stack
+        if len(stack) < count:
+            raise UnpicklingError("a tuple of more than there is")
+        stack[-count:] = [tuple(stack[-count:])]
+
+    def _frozenset(self) -> None:
+        items = self._pop_mark()
+        for item in items:
+            require_key(item)
+        self._stack.append(frozenset(items))
+
+    def _append(self) -> None:
+        value = self._stack.pop()
+        self._holder(list).append(value)
+
+    def _appends(self) -> None:
+        items = self._pop_mark()
+        holder = self._stack[-1]
+        if type(holder) is list:
+            holder.extend(items)
+        else:
+            extend = getattr(self._allowed(holder), "extend", None) or holder.append
+            extend(items) if hasattr(holder, "extend") else [extend(item) for item in items]
+
+    def _setitem(self) -> None:
+        value, key = self._stack.pop(), self._stack.pop()
+        self._set(self._stack[-1], [key, value])
+
+    def _setitems(self) -> None:
+        items = self._pop_mark()
+        self._set(self._stack[-1], items)
+
+    def _set(self, holder: Any, items: list[Any]) -> None:
+        if not isinstance(holder, dict):
+            self._allowed(holder)
+        for place in range(0, len(items) - 1, 2):
+            key = items[place]
+            if key.__class__ is not str:
+                require_key(key)
+            holder[key] = items[place + 1]
+
+    def _additems(self) -> None:
+        items = self._pop_mark()
+        holder = self._holder(set)
+        for item in items:
+            require_key(item)
+            holder.add(item)
+
+    def _holder(self, kind: type) -> Any:
+        holder = self._stack[-1]
+        return holder if type(holder) is kind else self._allowed(holder)
+
+    def _allowed(self, value: Any) -> Any:
+        """Return value if it is of a class that the user has added."""
+        if is_added(type(value)):
+            return value
+        raise UnpicklingError(f"nothing can be put into a value of {type(value).__name__}")
+
+    def _put(self, size: int) -> None:
+        self._memo[self._number(size)] = self._stack[-1]
+
+    def _memoize(self) -> None:
+        self._memo[len(self._memo)] = self._stack[-1]
+
+    def _get(self, size: int) -> None:
+        self._stack.append(self._memo[self._number(size)])
+
+    def _global(self) -> None:
+        module, name = self._line(), self._line()
+        self._stack.append(find_safe(module, name))
+
+    def _stack_global(self) -> None:
+        name, module = self._stack.pop(), self._stack.pop()
+        self._stack.append(find_safe(str(module), str(name)))
+
+    def _binpersid(self) -> None:
+        self._stack.append(self._persistent_load(self._stack.pop()))
+
+    def _reduce(self) -> None:
+        args, function = self._stack.pop(), self._stack.pop()
+        if type(args) is not tuple:
+            raise UnpicklingError("arguments that are no tuple")
+        call = plain_call(function) if type(function).__hash__ is not None else None
+        if call is not None:
+            try:
+                value = call(args, self._budget)
+            except (TypeError, ValueError, AttributeError, LookupError) as error:
+                word = getattr(function, "__name__", function)
+                raise UnpicklingError(
+                    f"{word} is called with what it does not take: {error}"
+                ) from (error)
+        elif function is _FROM_TYPE:
+            value = self._rebuild_from_type(args)
+        elif is_added(function):
+            value = function(*args)
+        else:
+            raise UnpicklingError(f"{function!r} is named, but may not be called")
+        self._stack.append(value)
+
+    def _rebuild_from_type(self, args: tuple[Any, ...]) -> Any:
+        function, kind, arguments, state = args
+        call = plain_call(function)
+        if call is None or not (kind in (Tensor,) or is_added(kind)):
+            raise UnpicklingError(f"a tensor may not be rebuilt by {function!r} as {kind!r}")
+        return _FROM_TYPE(lambda *given: call(given, self._budget), kind, arguments, state)
+
+    def _newobj(self) -> None:
+        args, kind = self._stack.pop(), self._stack.pop()
+        if not isinstance(kind, type) or type(args) is not tuple:
+            raise UnpicklingError(f"{kind!r} is no class")
+        if is_added(kind):
+            self._stack.append(kind.__new__(kind, *args))
+            return
+        self._stack.extend((kind, args))
+        self._reduce()
+
+    def _build(self) -> None:
+        state, value = self._stack.pop(), self._stack[-1]
+        if type(value) is OrderedDict:
+            # state_dict()'s _metadata.
+            if not isinstance(state, dict) or any(type(name) is not str for name in state):
+                raise UnpicklingError("the attributes of an OrderedDict are a dict of names")
+            self._budget.take(len(state))
+            value.__dict__.update(state)
+            return
+        self._allowed(value)
+        set_state = getattr(value, "__setstate__", None)
+        if set_state is not None:
+            set_state(state)
+            return
+        attributes, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
+        for part in (attributes, slots):
+            for name, one in (part or {}).items():
+                object.__setattr__(value, name, one)
+
+    def _pop(self) -> None:
+        self._stack.pop()
+
+
+def _actions() -> list[Callable[[SafeUnpickler], None] | None]:
+    """Return what each opcode does, None for those that are not read."""
+    table: list[Callable[[SafeUnpickler], None] | None] = [None] * 256
+
+    def enter(codes: bytes, action: Callable[..., None], *given: Any) -> None:
+        for code in codes:
+            table[code] = (lambda self: action(self, *given)) if given else action
+
+    def constant(code: bytes, make: Callable[[], Any]) -> None:
+        enter(code, lambda self: self._stack.append(make()))
+
+    one = SafeUnpickler
+    constant(b"N", lambda: None)
+    constant(b"\x88", lambda: True)
+    constant(b"\x89", lambda: False)
+    constant(b")", tuple)
+    constant(b"]", list)
+    constant(b"}", dict)
+    constant(b"\x8f", set)
+    for codes, size in ((b"K", 1), (b"M", 2), (b"J", 4)):
+        enter(codes, one._int, size)
+    enter(b"\x8a", one._long, 1)
+    enter(b"\x8b", one._long, 4)
+    enter(b"G", one._binfloat)
+    for codes, size in ((b"\x8c", 1), (b"X", 4), (b"\x8d", 8)):
+        enter(codes, one._text, size)
+    for codes, size in ((b"C", 1), (b"B", 4), (b"\x8e", 8)):
+        enter(codes, one._binbytes, size)
+    for codes, count in ((b"\x85", 1), (b"\x86", 2), (b"\x87", 3)):
+        enter(codes, one._tuple_of, count)
+    for codes, size in ((b"q", 1), (b"r", 4)):
+        enter(codes, one._put, size)
+    for codes, size in ((b"h", 1), (b"j", 4)):
+        enter(codes, one._get, size)
+    plain = {
+        b"\x80": one._proto, b"(": one._mark, b"t": one._tuple, b"\x91": one._frozenset,
+        b"a": one._append, b"e": one._appends, b"s": one._setitem, b"u": one._setitems,
+        b"\x90": one._additems, b"\x94": one._memoize, b"c": one._global, b"0": one._pop,
+        b"\x93": one._stack_global, b"Q": one._binpersid, b"R": one._reduce,
+        b"\x81": one._newobj, b"b": one._build, b"\x96": one._bytearray8,
+        b"\x95": lambda self: self._take(8) and None,
+    }  # fmt: skip
+    for codes, action in plain.items():
+        enter(codes, action)
+    return table
+
+
+_ACTIONS: Final = _actions()
+_STOP: Final = ord(".")
+_FROM_TYPE: Final = find_safe("torch._tensor", "_rebuild_from_type_v2")
+
+
+def require_shallow(value: Any) -> None:
+    """Raise for containers that nest too deep, or contain themselves.
+
+    Raises  UnpicklingError
+    """
+    # 0 while a container is being walked, then how deep it nests.
+    depths: dict[int, int] = {}
+    waiting: list[Any] = [value]
+    while waiting:
+        one = waiting[-1]
+        inner = _inner(one)
+        if not inner or depths.get(id(one)):
+            waiting.pop()
+            continue
+        if id(one) not in depths:
+            depths[id(one)] = 0
+            for item in inner:
+                if isinstance(item, _HOLDERS) and depths.get(id(item), 1) == 0:
+                    raise UnpicklingError("a container contains itself")
+            waiting.extend(item for item in inner if isinstance(item, _HOLDERS))
+        else:
+            deepest = max(
+                [depths.get(id(item), 0) for item in inner if isinstance(item, _HOLDERS)], default=0
+            )
+            depths[id(one)] = deepest + 1
+            if deepest >= _MOST_LEVELS:
+                raise UnpicklingError(f"containers nest more than {_MOST_LEVELS} deep")
+            waiting.pop()
+
+
+_HOLDERS: Final = (list, tuple, dict, set, frozenset)
+
+
+def _inner(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, _HOLDERS) else ()

@@ -1,0 +1,357 @@
+"""`save`: a pickle that names PyTorch's classes, and beside it the memory of each storage."""
+
+from __future__ import annotations
+
+import copyreg
+import io
+import os
+import pickle
+import sys
+from collections import OrderedDict
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from ..core.atomic_file import atomic_file
+from ..core.device import Device
+from ..core.dtypes import DType
+from ..core.errors import MissingFolderError
+from ..devices.backend import backend_of
+from ..tensor.layout import contiguous_strides
+from ..tensor.memory import memory_and_offset
+from ..tensor.parameter import Parameter
+from ..tensor.tensor import Size, Tensor
+from ..tensor.typed_storage import TYPED_STORAGES, TypedStorage, UntypedStorage
+from . import rebuilding
+from .archive_writer import ArchiveWriter
+from .torch_names import TO_TORCH
+from .zip_format import ALIGNMENT
+
+DEFAULT_PROTOCOL: Final = 2
+
+
+def save(
+    obj: object,
+    f: Any,
+    pickle_module: Any = pickle,
+    pickle_protocol: int = DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
+    """Write obj - a tensor, a state dict, a container, anything that pickles - in PyTorch's format.
+
+    f is a path or a file object with write(). What a path held stays until all of the new file is
+    on the disk; permissions, and links to it, stay as they were. What shares memory still does when
+    it is loaded. `torch.load` reads it, and so does `fastdist.load`.
+
+    Raises  RuntimeError if the folder does not exist, PermissionError, IsADirectoryError, OSError
+            if the disk is full; the old file is untouched then. What pickle raises
+    Note    a pickle_module other than pickle may write fastdist's names, which PyTorch cannot read
+    """
+    if not _use_new_zipfile_serialization:
+        raise NotImplementedError(
+            "_use_new_zipfile_serialization=False is PyTorch's format of before 1.6, which is not "
+            "written here; leave it out"
+        )
+    if isinstance(f, str | os.PathLike):
+        path = os.fspath(f)
+        parent = os.path.dirname(os.path.realpath(path))
+        if not os.path.isdir(parent):
+            raise MissingFolderError(f"Parent directory {parent} does not exist.")
+        name = os.path.splitext(os.path.basename(path))[0] or "archive"
+        content = _content(obj, pickle_module, pickle_protocol)
+        with atomic_file(path) as file:
+            _write(file.write, name, content, with_order=not _disable_byteorder_record)
+    elif hasattr(f, "write"):
+        content = _content(obj, pickle_module, pickle_protocol)
+        _write(f.write, "archive", content, with_order=not _disable_byteorder_record)
+    else:
+        raise AttributeError(
+            "expected 'f' to be string, path, or a file-like object with a 'write' attribute, got "
+            f"{type(f).__name__}"
+        )
+
+
+def _content(obj: object, pickle_module: Any, protocol: int) -> tuple[bytes, list[Any]]:
+    """Return the pickle, and the storages that it speaks of."""
+    stream = io.BytesIO()
+    if pickle_module is pickle:
+        pickler: Any = _TorchPickler(stream, protocol)
+    else:
+        pickler = _pickler_of(pickle_module)(stream, protocol)
+    pickler.dump(obj)
+    return stream.getvalue(), pickler.storages.memories
+
+
+def _write(write: Any, name: str, content: tuple[bytes, list[Any]], *, with_order: bool) -> None:
+    pickled, memories = content
+    archive = ArchiveWriter(write, name)
+    archive.add("data.pkl", pickled)
+    archive.add(".format_version", b"1")
+    archive.add(".storage_alignment", str(ALIGNMENT).encode())
+    if with_order:
+        archive.add("byteorder", sys.byteorder.encode())
+    for number, (flat, device) in enumerate(memories):
+        values: np.ndarray[Any, Any] = backend_of(device.type).to_numpy(flat)
+        archive.add(f"data/{number}", values.view(np.uint8))
+    archive.add("version", b"3\n")
+    archive.finish()
+
+
+class _Storages:
+    """The memories that a pickle speaks of, each once."""
+
+    def __init__(self) -> None:
+        self.memories: list[tuple[Any, Device]] = []
+        self._numbers: dict[tuple[Device, int, int], tuple[int, DType | None]] = {}
+        # Kept until all is written: memory that is freed before might be somebody else's by then.
+        self._alive: list[Any] = []
+
+    def of_tensor(self, tensor: Tensor) -> tuple[_StorageOf, int]:
+        """Return the place of a tensor's memory among them, and that of the tensor in it."""
+        layout = tensor.layout
+        flat, address, offset = memory_and_offset(tensor)
+        self._alive.append(tensor)
+        if not flat.nbytes:
+            address = id(tensor)
+        return self._enter(flat, layout.device, address, layout.dtype), offset
+
+    def of_storage(self, storage: TypedStorage | UntypedStorage) -> _StorageOf:
+        """Return the place of a storage's memory among them."""
+        untyped = storage.untyped()
+        self._alive.append(storage)
+        address = untyped.data_ptr() or id(storage)
+        dtype = storage.dtype if isinstance(storage, TypedStorage) else None
+        return self._enter(untyped.raw, untyped.device, address, dtype)
+
+    def _enter(self, flat: Any, device: Device, address: int, dtype: DType | None) -> _StorageOf:
+        nbytes = flat.nbytes
+        number, known = self._numbers.setdefault(
+            (device, address, nbytes), (len(self.memories), dtype)
+        )
+        if number == len(self.memories):
+            self.memories.append((flat, device))
+        elif known is not dtype:
+            raise RuntimeError(
+                "Cannot save multiple tensors or storages that view the same data as different "
+                f"types: {known} and {dtype}; save one of them, or a clone()"
+            )
+        return _StorageOf(number, str(device), nbytes, dtype)
+
+
+# The class that stands for the storages of a dtype.
+_KINDS: Final = {kind.dtype: kind for kind in TYPED_STORAGES.values()}
+
+
+class _StorageOf:
+    """What a pickle says in the place of a storage."""
+
+    __slots__ = ("id",)
+
+    def __init__(self, number: int, location: str, nbytes: int, dtype: DType | None) -> None:
+        kind = UntypedStorage if dtype is None else _KINDS[dtype]
+        numel = nbytes if dtype is None else nbytes // dtype.itemsize
+        self.id = ("storage", kind, str(number), location, numel)
+
+
+class _Reducing:
+    """The part of a pickler that knows tensors."""
+
+    storages: _Storages
+
+    def persistent_id(self, obj: Any) -> Any:
+        if obj.__class__ is _StorageOf:
+            return obj.id
+        if isinstance(obj, TypedStorage | UntypedStorage):
+            return self.storages.of_storage(obj).id
+        return None
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, Tensor):
+            return reduce_tensor(obj, self.storages)
+        kind = obj.__class__
+        if kind is Size:
+            return Size, (tuple(obj),)
+        if kind is Device:
+            return Device, (obj.type,) if obj.index is None else (obj.type, obj.index)
+        return NotImplemented
+
+
+def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
+    """Return what a tensor is made of when it is loaded."""
+    kind = tensor.__class__
+    state = getattr(tensor, "__dict__", None)
+    if kind is Parameter:
+        plain = object.__new__(Tensor)
+        plain.array, plain.layout, plain._storage = tensor.array, tensor.layout, tensor._storage
+        plain.edge, plain.extra = None, tensor.extra
+        arguments: tuple[Any, ...] = (plain, tensor.requires_grad, OrderedDict())
+        if state:
+            return rebuilding.rebuild_parameter_with_state, (*arguments, state)
+        return rebuilding.rebuild_parameter, arguments
+    made_of = _parts(tensor, storages)
+    if kind is Tensor:
+        return rebuilding.rebuild_tensor_v2, made_of
+    whole = (rebuilding.rebuild_tensor_v2, kind, made_of, state or {})
+    return rebuilding.rebuild_from_type_v2, whole
+
+
+def _parts(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
+    layout = tensor.layout
+    storage, offset = storages.of_tensor(tensor)
+    strides = layout.strides if layout.numel else contiguous_strides(layout.shape)
+    return storage, offset, layout.shape, strides, tensor.edge is not None, OrderedDict()
+
+
+def _pickler_of(pickle_module: Any) -> Any:
+    """Return a pickler of somebody else's that knows tensors."""
+
+    class Pickler(_Reducing, pickle_module.Pickler):  # type: ignore[misc]
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            self.storages = _Storages()
+
+    return Pickler
+
+
+class _Reducers:
+    """A dispatch table that knows kinds of tensors that somebody else has made."""
+
+    def __init__(self, reduce: Any) -> None:
+        self._reduce = reduce
+
+    def get(self, kind: type, default: Any = None) -> Any:
+        """Return how instances of kind are reduced."""
+        return self._reduce if issubclass(kind, Tensor) else copyreg.dispatch_table.get(kind)
+
+
+class _TorchPickler(pickle._Pickler):
+    """Python's own pickler, which may write other names than those under which it finds things.
+
+    The one written in C looks each name up, and torch is not here to be found. Tensors, of which a
+    file may have very many, are written in one go.
+    """
+
+    dispatch: ClassVar[dict[type, Any]] = dict(pickle._Pickler.dispatch)
+
+    def __init__(self, stream: Any, protocol: int) -> None:
+        super().__init__(stream, protocol)
+        self.storages = _Storages()
+        self.dispatch_table: Any = _Reducers(lambda tensor: reduce_tensor(tensor, self.storages))
+        self._known: dict[Any, bytes] = {}
+
+    def save_global(self, obj: Any, name: str | None = None) -> None:
+        """Write the name under which PyTorch has obj, or the one under which Python finds it."""
+        try:
+            known = TO_TORCH.get(obj)
+        except TypeError:  # what cannot be a key is none of ours
+            known = None
+        if known is None:
+            super().save_global(obj, name)  # type: ignore[misc]
+            return
+        module, word = known
+        self.write(pickle.GLOBAL + f"{module}\n{word}\n".encode())  # type: ignore[attr-defined]
+        self.memoize(obj)  # type: ignore[attr-defined]
+
+    def save_class(self, obj: type) -> None:
+        """Write a class: by its name, or as pickle does those of None and its kin."""
+        if obj.__class__ is type and obj not in TO_TORCH:
+            super().save_type(obj)  # type: ignore[misc]
+        else:
+            self.save_global(obj)
+
+    def save_size(self, obj: Size) -> None:
+        """Write a Size as the call that makes it."""
+        self.save_reduce(Size, (tuple(obj),), obj=obj)  # type: ignore[attr-defined]
+
+    def save_device(self, obj: Device) -> None:
+        """Write a device as the call that makes it."""
+        given = (obj.type,) if obj.index is None else (obj.type, obj.index)
+        self.save_reduce(Device, given, obj=obj)  # type: ignore[attr-defined]
+
+    def save_storage(self, obj: TypedStorage | UntypedStorage) -> None:
+        """Write what stands for a storage."""
+        self.write(self._storage_bytes(self.storages.of_storage(obj)))  # type: ignore[attr-defined]
+
+    def save_place(self, obj: _StorageOf) -> None:
+        """Write what stands for a storage whose place is known."""
+        self.write(self._storage_bytes(obj))  # type: ignore[attr-defined]
+
+    def save_parameter(self, obj: Parameter) -> None:
+        """Write a Parameter as the call that makes it of a tensor."""
+        self.save_reduce(*reduce_tensor(obj, self.storages), obj=obj)  # type: ignore[attr-defined]
+
+    def save_tensor(self, obj: Tensor) -> None:
+        """Write a tensor as the call that makes it of its storage."""
+        storage, *numbers, requires_grad, _ = _parts(obj, self.storages)
+        call = (
+            self._named(rebuilding.rebuild_tensor_v2),
+            pickle.MARK,
+            self._storage_bytes(storage),
+            *map(_written, numbers),
+            pickle.NEWTRUE if requires_grad else pickle.NEWFALSE,
+            self._named(OrderedDict),
+            _CALL_OF_NOTHING,
+            pickle.TUPLE + pickle.REDUCE,
+        )
+        self.write(b"".join(call))  # type: ignore[attr-defined]
+        self.memoize(obj)  # type: ignore[attr-defined]
+
+    def _storage_bytes(self, storage: _StorageOf) -> bytes:
+        word, kind, key, location, numel = storage.id
+        parts = (
+            pickle.MARK, self._named(word), self._named(kind), _text(key), self._named(location),
+            _written(numel), pickle.TUPLE + pickle.BINPERSID,
+        )  # fmt: skip
+        return b"".join(parts)
+
+    def _named(self, thing: Any) -> bytes:
+        """Return the bytes that name a text, a class or a function; the second time, its memo's."""
+        known = self._known.get(thing)
+        if known is not None:
+            return known
+        if isinstance(thing, str):
+            first = _text(thing)
+        else:
+            module, word = TO_TORCH.get(thing) or (thing.__module__, thing.__qualname__)
+            first = pickle.GLOBAL + f"{module}\n{word}\n".encode()
+        memo: dict[int, Any] = self.memo  # type: ignore[attr-defined]
+        # Under a key of its own: the pickler may have met an equal text already.
+        number, mine = len(memo), object()
+        memo[id(mine)] = (number, mine)
+        self._known[thing] = self.get(number)  # type: ignore[attr-defined]
+        return first + self.put(number)  # type: ignore[attr-defined, no-any-return]
+
+    dispatch[Tensor] = save_tensor
+    dispatch[Parameter] = save_parameter
+    dispatch[Size] = save_size
+    dispatch[Device] = save_device
+    dispatch[TypedStorage] = save_storage
+    dispatch[UntypedStorage] = save_storage
+    dispatch[_StorageOf] = save_place
+    dispatch[DType] = save_global
+    dispatch[type] = save_class
+    dispatch[type(TypedStorage)] = save_global
+    dispatch[type(save)] = save_global
+
+
+_CALL_OF_NOTHING: Final = pickle.EMPTY_TUPLE + pickle.REDUCE
+
+
+def _text(text: str) -> bytes:
+    data = text.encode()
+    return pickle.BINUNICODE + len(data).to_bytes(4, "little") + data
+
+
+def _written(value: int | tuple[int, ...]) -> bytes:
+    """Return the bytes of a whole number or a tuple of such."""
+    if isinstance(value, tuple):
+        parts = b"".join(map(_written, value))
+        if len(value) > 3:
+            return pickle.MARK + parts + pickle.TUPLE
+        return parts + (pickle.EMPTY_TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3)[len(value)]
+    if value < 256:
+        return pickle.BININT1 + value.to_bytes(1, "little")
+    if value < 1 << 31:
+        return pickle.BININT + value.to_bytes(4, "little")
+    return pickle.LONG1 + b"\x08" + value.to_bytes(8, "little")

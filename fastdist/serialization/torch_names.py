@@ -1,0 +1,107 @@
+"""Which of our classes and functions stand in files under which of PyTorch's names, both ways.
+
+A file names what makes its values. Ours name PyTorch's, so that both libraries read them.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from importlib import import_module
+from typing import Any, Final
+
+from ..core import dtypes
+from ..core.device import Device
+from ..tensor.parameter import Parameter
+from ..tensor.tensor import Size, Tensor
+from ..tensor.typed_storage import TYPED_STORAGES, UntypedStorage
+from . import rebuilding
+
+Name = tuple[str, str]
+
+_OWN: Final[dict[Name, Any]] = {
+    ("torch", "Size"): Size,
+    ("torch", "device"): Device,
+    ("torch", "Tensor"): Tensor,
+    ("torch._tensor", "Tensor"): Tensor,
+    ("torch.nn.parameter", "Parameter"): Parameter,
+    ("torch._utils", "_rebuild_tensor"): rebuilding.rebuild_tensor,
+    ("torch._utils", "_rebuild_tensor_v2"): rebuilding.rebuild_tensor_v2,
+    ("torch._utils", "_rebuild_tensor_v3"): rebuilding.rebuild_tensor_v3,
+    ("torch._utils", "_rebuild_parameter"): rebuilding.rebuild_parameter,
+    ("torch._utils", "_rebuild_parameter_with_state"): rebuilding.rebuild_parameter_with_state,
+    ("torch._tensor", "_rebuild_from_type_v2"): rebuilding.rebuild_from_type_v2,
+    **{("torch", dtype.name): dtype for dtype in dtypes.ALL},
+    ("torch", "UntypedStorage"): UntypedStorage,
+    ("torch.storage", "UntypedStorage"): UntypedStorage,
+    **{("torch", name): kind for name, kind in TYPED_STORAGES.items()},
+}
+# What PyTorch has and we do not: told by name, since a file with it is a sound one.
+_MISSING_DTYPES: Final = {
+    "BFloat16Storage": "bfloat16",
+    "ComplexFloatStorage": "complex64",
+    "ComplexDoubleStorage": "complex128",
+    "QInt8Storage": "qint8",
+    "QUInt8Storage": "quint8",
+    "QInt32Storage": "qint32",
+}
+# The first of several names is the one that is written.
+TO_TORCH: Final[dict[Any, Name]] = {}
+for _name, _thing in _OWN.items():
+    TO_TORCH.setdefault(_thing, _name)
+TO_TORCH[Tensor] = ("torch._tensor", "Tensor")
+
+
+def own(module: str, name: str) -> Any:
+    """Return what a fixed list has for one of PyTorch's names, None where it has nothing.
+
+    Raises  NotImplementedError for a dtype that fastdist does not have
+    """
+    found = _OWN.get((module, name))
+    if found is None and module.startswith("torch"):
+        missing = _MISSING_DTYPES.get(name) or _missing_dtype(module, name)
+        if missing is not None:
+            known = ", ".join(dtype.name for dtype in dtypes.ALL)
+            raise NotImplementedError(
+                f"this file holds {missing}, which fastdist does not have (it has {known}); save "
+                "it again in another dtype, with PyTorch"
+            )
+    return found
+
+
+@functools.cache
+def _missing_dtype(module: str, name: str) -> str | None:
+    known = ("bfloat16", "complex32", "complex64", "complex128", "uint16", "uint32", "uint64")
+    return name if module == "torch" and (name in known or name.startswith("float8_")) else None
+
+
+def find(module: str, name: str) -> Any:
+    """Return what any name of PyTorch's is here: the same name, in the room where we have it.
+
+    `torch.nn.modules.linear.Linear` is looked for in fastdist.nn.modules.linear, then in
+    fastdist.nn.modules, in fastdist.nn and in fastdist.
+
+    Raises  AttributeError if there is no such thing
+    """
+    found = own(module, name)
+    if found is not None:
+        return found
+    root = __package__.partition(".")[0]
+    parts = module.split(".")[1:]
+    for length in range(len(parts), -1, -1):
+        home = ".".join([root, *parts[:length]])
+        try:
+            import_module(home)
+        except ImportError:
+            continue
+        thing: Any = sys.modules[home]
+        try:
+            for step in name.split("."):
+                thing = getattr(thing, step)
+        except AttributeError:
+            continue
+        return thing
+    raise AttributeError(
+        f"this file needs {module}.{name}, and fastdist has nothing of that name; save the "
+        "state_dict() instead of the whole object, with PyTorch"
+    )

@@ -1,0 +1,152 @@
+"""DLPack: memory that other libraries' arrays share with tensors, both ways, without a copy.
+
+NumPy and CuPy make the capsules and keep the memory alive; here it is said what tensors add.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.device import CPU, Device
+from ..devices.backend import backend_of
+from .storage import storage_of
+from .tensor import Tensor, from_array, from_users_array
+
+# DLPack's numbers of kinds of devices; 12 is any that it does not know.
+_CPU, _CUDA, _OTHER = 1, 2, 12
+# From 2.1 on NumPy reads and writes the capsules of DLPack 1, which say what is only for reading.
+_VERSION: Final = (1, 0)
+_HAS_VERSIONS: Final = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)
+
+
+def dlpack_device(self: Tensor) -> tuple[int, int]:
+    """Return DLPack's numbers for the kind of device, and which of them."""
+    device = self.layout.device
+    if device is CPU:
+        return _CPU, 0
+    return _CUDA if device.type == "cuda" else _OTHER, device.index or 0
+
+
+def dlpack(
+    self: Tensor,
+    *,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """Return a capsule through which another library shares this tensor's memory.
+
+    Raises  BufferError for a tensor that requires grad, another device than it is on, and devices
+            that no other library knows
+    """
+    if self.edge is not None:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    device = self.layout.device
+    if device.type not in ("cpu", "cuda"):
+        raise BufferError(f"no other library reads memory of {device}; use .cpu() first")
+    storage_of(self)  # the other side may change it from now on; later views share one version
+    more: dict[str, Any] = {}
+    if max_version is not None and (_HAS_VERSIONS or device is not CPU):
+        more["max_version"] = max_version
+    if dl_device is not None and tuple(dl_device) != dlpack_device(self):
+        raise BufferError(
+            f"the tensor is on {device}, DLPack's {dlpack_device(self)}, and {tuple(dl_device)} "
+            "was asked for; move it with .to()"
+        )
+    array = self.array
+    if device is CPU:
+        if stream not in (None, -1):
+            raise RuntimeError(f"stream should be None on cpu, got {stream!r}")
+        return (array.copy() if copy else array).__dlpack__(**more)
+    return (array.copy() if copy else array).__dlpack__(stream=stream, **more)
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """Return a tensor over the memory of another library's array, or of a capsule.
+
+    Raises  BufferError for what cannot be shared, TypeError for what is no such array
+    Note    copy=True gives memory of its own; device moves the result. What came as only for
+            reading is not written
+    """
+    if isinstance(ext_tensor, Tensor) and ext_tensor.layout.device.type == "sim":
+        found = ext_tensor.detach()
+    elif isinstance(ext_tensor, np.ndarray) and not _HAS_VERSIONS:
+        # NumPy 2.0 makes no capsule of what is only for reading, and all that it takes in is.
+        found = from_users_array(ext_tensor)
+    elif hasattr(ext_tensor, "__dlpack_device__"):
+        kind, index = ext_tensor.__dlpack_device__()
+        if int(kind) == _CUDA:
+            place = Device("cuda", int(index))
+            backend: Any = backend_of("cuda")
+            found = from_array(backend.from_dlpack(ext_tensor), place)
+        else:
+            found = _from_capsule(_capsule_of(ext_tensor))
+    elif type(ext_tensor).__name__ == "PyCapsule":
+        found = _from_capsule(ext_tensor)
+    else:
+        raise TypeError(
+            f"from_dlpack: a {type(ext_tensor).__name__} has no __dlpack__; expected an array of a "
+            "library that knows DLPack, or a capsule"
+        )
+    if copy:
+        found = found.clone()
+    return found if device is None else found.to(device=device)
+
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """Return a capsule of a tensor, in the form from before DLPack 1. Raises as __dlpack__."""
+    return dlpack(tensor)
+
+
+class _Handing:
+    """What NumPy takes for an array that has a capsule."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CPU, 0
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+
+def _capsule_of(owner: Any) -> Any:
+    if _HAS_VERSIONS:
+        try:
+            return owner.__dlpack__(max_version=_VERSION)
+        except TypeError:
+            pass  # a library from before DLPack 1
+    return owner.__dlpack__()
+
+
+def _from_capsule(capsule: Any) -> Tensor:
+    says_read_only = '"dltensor_versioned"' in repr(capsule)
+    try:
+        array = np.from_dlpack(_Handing(capsule))
+    except ValueError as error:
+        raise RuntimeError(
+            "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed "
+            f"only once, so you might have already constructed a tensor from it once. ({error})"
+        ) from error
+    if not array.flags.writeable and not says_read_only:
+        # Older capsules cannot say; NumPy then plays safe, and all others write.
+        array = np.asarray(_Writable(array))
+    return from_users_array(array)
+
+
+class _Writable:
+    """Memory of an array that only NumPy takes for read-only."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.base = array
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        interface["strides"] = array.strides
+        self.__array_interface__ = interface
+
+
+METHODS: dict[str, Any] = {"__dlpack__": dlpack, "__dlpack_device__": dlpack_device}

@@ -1,0 +1,140 @@
+"""The memory that a tensor is a part of: all that one allocation, or one file, holds for it."""
+
+# Note [Memory of a tensor] No tensor keeps what it is a view of, but its array does: NumPy's and
+# CuPy's know their `base`. So the memory is found when it is asked for, which is seldom. Where the
+# base is not ours to show - an array of the user's may be a row of a matrix - the Storage says
+# what the memory is.
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from ..core.device import CPU, Device
+from ..devices.backend import backend_of
+from .storage import BoundedStorage
+from .tensor import Tensor
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+def root_of(tensor: Tensor) -> Any:
+    """Return the raw array whose memory the tensor's is a part of."""
+    storage = tensor._storage
+    if storage is not None and storage.memory is not None:
+        return storage.memory
+    array = tensor.array
+    if tensor.extra is not None and tensor.extra.base is not None:
+        array = tensor.extra.base.array
+    base = getattr(array, "base", None)
+    while base is not None:
+        # What stands between two arrays only lends its memory.
+        array = base if isinstance(base, type(tensor.array)) else array
+        base = getattr(base, "base", None)
+    return array
+
+
+def bytes_of(array: Any) -> Bytes:
+    """Return all bytes over which a NumPy array reaches, as they lie."""
+    if array.flags.c_contiguous:
+        flat: Bytes = array.reshape(-1).view(np.uint8)
+        return flat
+    if not array.size:
+        return np.empty(0, np.uint8)
+    low, high = byte_bounds(array)
+    return np.asarray(_Span(array, low, high - low))
+
+
+class _Span:
+    """Memory that `base` keeps alive, in NumPy's array interface."""
+
+    def __init__(self, base: np.ndarray[Any, Any], address: int, nbytes: int) -> None:
+        self.base = base
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (address, not base.flags.writeable),
+        }
+
+
+def flat_of(tensor: Tensor) -> Any:
+    """Return the tensor's whole memory as one raw array of one axis: of bytes on the CPU, elsewhere
+    of the elements that it was made of.
+    """
+    root = root_of(tensor)
+    if isinstance(root, np.ndarray):
+        return bytes_of(root)
+    itemsize = root.dtype.itemsize
+    count = sum((n - 1) * (s // itemsize) for n, s in zip(root.shape, root.strides, strict=True))
+    count = count + 1 if root.size else 0
+    if not count:
+        return root.reshape((0,))
+    backend = backend_of(tensor.layout.device.type)
+    return backend.as_strided(root, (count,), (itemsize,))
+
+
+def address_of_memory(tensor: Tensor) -> int:
+    """Return where the tensor's memory begins."""
+    root = root_of(tensor)
+    if isinstance(root, np.ndarray):
+        return int(byte_bounds(root)[0])
+    return backend_of(tensor.layout.device.type).data_ptr(root)
+
+
+def memory_and_offset(tensor: Tensor) -> tuple[Any, int, int]:
+    """Return the tensor's whole memory as flat_of does, where it begins, and storage_offset."""
+    array = tensor.array
+    is_alone = tensor._storage is None and array.__class__ is np.ndarray and array.base is None
+    if is_alone and array.flags.c_contiguous:
+        return array.reshape(-1).view(np.uint8), array.ctypes.data, 0
+    return flat_of(tensor), address_of_memory(tensor), storage_offset(tensor)
+
+
+def storage_offset(self: Tensor) -> int:
+    """Return how many elements of its memory lie before this tensor's first."""
+    if not self.layout.numel and root_of(self) is self.array:
+        return 0
+    address = backend_of(self.layout.device.type).data_ptr(self.array)
+    return (address - address_of_memory(self)) // self.layout.dtype.itemsize
+
+
+def seen_at(
+    flat: Any,
+    dtype: np.dtype[Any],
+    device: Device,
+    offset: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+) -> Any:
+    """Return a raw array over flat memory; offset and strides count elements of dtype.
+
+    Note    the caller has held them against the memory's length
+    """
+    steps = [stride * dtype.itemsize for stride in strides]
+    if device is CPU:
+        array: np.ndarray[Any, Any] = np.ndarray(shape, dtype, flat, offset * dtype.itemsize, steps)
+        if not flat.flags.writeable or any(
+            n > 1 and s == 0 for n, s in zip(shape, strides, strict=True)
+        ):
+            array.flags.writeable = False  # one place in memory stands for many elements
+        return array
+    if not all(shape):
+        return backend_of(device.type).empty(shape, dtype, device.index)
+    array = flat if flat.dtype == dtype else flat.view(dtype)
+    return backend_of(device.type).as_strided(array, shape, steps, offset * dtype.itemsize)
+
+
+def bound(tensor: Tensor, memory: Any) -> Tensor:
+    """Let memory be all that the tensor's storage is; return the tensor."""
+    tensor._storage = BoundedStorage(memory)
+    return tensor
+
+
+def reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Return how many elements of memory lie between the first one and the last one's end."""
+    if 0 in shape:
+        return 0
+    return 1 + sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)])

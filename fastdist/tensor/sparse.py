@@ -1,0 +1,162 @@
+"""What a sparse tensor holds: coordinates, values, and a layout that says so.
+
+A sparse tensor is a Tensor whose `array` is a Coo and whose `layout` is a SparseLayout. So whatever
+hands raw arrays on (the engine, hooks, `wrap`) hands sparse ones on as well, and no dense path asks
+for them: a SparseLayout is neither plain nor contiguous, and keeps no plans, so that every short
+way through an op misses and ends in the op's `general`. That finds the op's rule for sparse
+operands (dispatch/sparse_rules.py) or refuses in words. A Coo that reaches NumPy all the same can
+be added; everything else it refuses in words, too.
+
+Entries of one place mean their sum. `is_coalesced` says that there are none, and that places rise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from ..core.device import CPU, Device
+from ..core.dtypes import DType
+from ..devices.backend import backend_of
+from .layout import Layout, PlanTable, Shape, count_elements
+
+
+class _NoPlans(PlanTable):
+    """A table that keeps nothing: what is planned for dense memory is no plan for this."""
+
+    __slots__ = ()
+
+    def remember(self, key: Any, plan: Any) -> Any:
+        """Return plan."""
+        return plan
+
+
+class SparseLayout(Layout):
+    """dtype, device and shape of a sparse tensor. Compare with `is`."""
+
+    __slots__ = ()
+    is_sparse: ClassVar[bool] = True
+    word: ClassVar[str] = "sparse_coo"
+    _made: ClassVar[WeakValueDictionary[tuple[Any, ...], SparseLayout]] = WeakValueDictionary()
+
+    @classmethod
+    def sparse(cls, dtype: DType, device: Device, shape: Shape) -> SparseLayout:
+        """Return the one sparse layout of these facts."""
+        key = (dtype, device, shape)
+        found = cls._made.get(key)
+        if found is not None:
+            return found
+        made: SparseLayout = object.__new__(cls)
+        made.dtype, made.device, made.shape = dtype, device, shape
+        # PyTorch's strides of sparse tensors: there is nothing to walk.
+        made.strides = (0,) * len(shape)
+        made.numel = count_elements(shape)
+        made.contiguous = made.plain = made.tiny = False
+        made.plans, made.products = _NoPlans(), _NoPlans()
+        with cls._interned_lock:
+            return cls._made.setdefault(key, made)
+
+    def with_shape(self, shape: Shape) -> Layout:
+        """Return the layout of another shape, sparse as well."""
+        return SparseLayout.sparse(self.dtype, self.device, shape)
+
+    def with_dtype(self, dtype: DType) -> Layout:
+        """Return the layout of another dtype, sparse as well."""
+        return SparseLayout.sparse(dtype, self.device, self.shape)
+
+    def __repr__(self) -> str:
+        return f"fastdist.{self.word}"
+
+
+class Coo:
+    """The raw array of a sparse tensor: (sparse axes, n) int64 coordinates, and n values, which
+    have the dense axes besides.
+
+    Thread  immutable
+    """
+
+    __slots__ = ("indices", "is_coalesced", "layout", "values")
+
+    def __init__(
+        self, indices: Any, values: Any, layout: SparseLayout, is_coalesced: bool = False
+    ) -> None:
+        self.indices, self.values, self.layout = indices, values, layout
+        # No two of fewer than two can be of one place.
+        self.is_coalesced = is_coalesced or indices.shape[1] < 2
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of what it stands for."""
+        return self.layout.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the values, as NumPy has it."""
+        return self.layout.dtype.numpy
+
+    @property
+    def strides(self) -> Shape:
+        """Raise: there is no one memory to share, show or save."""
+        raise _refusal("its storage")
+
+    def plus(self, other: Coo) -> Coo:
+        """Return the sum: the entries of both, one after the other."""
+        device = self.layout.device
+        return Coo(
+            joined([self.indices, other.indices], 1, device),
+            joined([self.values, other.values], 0, device),
+            self.layout,
+        )
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if ufunc is not np.add or method != "__call__" or len(inputs) != 2:
+            raise _refusal(f"NumPy's {ufunc.__name__}")
+        outs = options.get("out")
+        one, other = inputs
+        if isinstance(one, Coo) and isinstance(other, Coo) and outs is None:
+            return one.plus(other)
+        dense, entries = (other, one) if isinstance(one, Coo) else (one, other)
+        if not isinstance(entries, Coo) or isinstance(dense, Coo):
+            raise _refusal("NumPy's add")
+        room = np.array(dense) if outs is None else outs[0]
+        if outs is not None and room is not dense:
+            np.copyto(room, dense)
+        backend_of("cpu").kernel("sparse.add_entries")(entries.values, entries.indices, room)
+        return room
+
+    def __add__(self, other: Any) -> Any:
+        return np.add(self, other)
+
+    __radd__ = __add__
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
+
+    def __getitem__(self, index: Any) -> Any:
+        raise _refusal(f"indexing with {index!r}")
+
+
+def _refusal(what: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"{what} is not implemented for sparse tensors; call to_dense() first, or work on "
+        "_indices() and _values()"
+    )
+
+
+def joined(arrays: Sequence[Any], axis: int, device: Device) -> Any:
+    """Return raw arrays of a device one after the other along axis."""
+    if device is CPU:
+        return np.concatenate(arrays, axis)
+    backend = backend_of(device.type)
+    shape = list(arrays[0].shape)
+    shape[axis] = sum(array.shape[axis] for array in arrays)
+    room = backend.empty(tuple(shape), arrays[0].dtype, device.index)
+    at = 0
+    for array in arrays:
+        end = at + array.shape[axis]
+        backend.copy_into(room[(slice(None),) * axis + (slice(at, end),)], array)
+        at = end
+    return room

@@ -1,0 +1,409 @@
+"""PyTorch's storages: a tensor's whole memory as bytes (UntypedStorage) or elements (TypedStorage).
+
+A handle, made when it is asked for; the memory is the tensors'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.device import CPU, Device
+from ..core.dtypes import DType
+from ..devices.backend import backend_of
+from .memory import flat_of
+from .tensor import Tensor
+
+
+class UntypedStorage:
+    """Bytes of one device, made of a size, or of bytes given.
+
+    Note    two handles to one memory are equal; on devices other than the CPU they are copied and
+            moved, but not looked into byte by byte
+    """
+
+    __slots__ = ("_device", "_flat", "_is_own")
+
+    def __init__(self, *args: Any, device: Any = None) -> None:
+        if len(args) > 1:
+            raise TypeError(f"UntypedStorage() takes a size or a sequence, got {len(args)} values")
+        given: Any = args[0] if args else 0
+        values = (
+            np.zeros(given.__index__(), np.uint8)
+            if hasattr(given, "__index__")
+            else np.array(list(given), np.uint8)
+        )
+        self._device = CPU if device is None else Device.parse(device)
+        backend = backend_of(self._device.type)
+        self._flat: Any = backend.from_numpy(values, self._device.index)
+        self._is_own = True
+
+    @classmethod
+    def around(cls, flat: Any, device: Device) -> UntypedStorage:
+        """Return a handle to a raw array of one axis."""
+        storage: UntypedStorage = object.__new__(cls)
+        storage._flat, storage._device, storage._is_own = flat, device, False
+        return storage
+
+    @classmethod
+    def from_buffer(cls, buffer: Any) -> UntypedStorage:
+        """Return a copy of an object's bytes."""
+        return cls.around(np.frombuffer(buffer, np.uint8).copy(), CPU)
+
+    @property
+    def raw(self) -> Any:
+        """The raw array of one axis: of bytes on the CPU."""
+        return self._flat
+
+    @property
+    def device(self) -> Device:
+        """Where the bytes live."""
+        return self._device
+
+    @property
+    def is_cuda(self) -> bool:
+        """True on an NVIDIA GPU."""
+        return self._device.type == "cuda"
+
+    @property
+    def is_cpu(self) -> bool:
+        """True in main memory."""
+        return self._device is CPU
+
+    def nbytes(self) -> int:
+        """Return the number of bytes."""
+        return int(self._flat.nbytes)
+
+    size = __len__ = nbytes
+
+    def element_size(self) -> int:
+        """Return 1."""
+        return 1
+
+    def get_device(self) -> int:
+        """Return the device's index, -1 for the CPU."""
+        return -1 if self._device.index is None else self._device.index
+
+    def data_ptr(self) -> int:
+        """Return the address of the first byte, 0 where there is none."""
+        return backend_of(self._device.type).data_ptr(self._flat) if self.nbytes() else 0
+
+    def resizable(self) -> bool:
+        """Return whether resize_ may change the size: only of what no tensor lies in."""
+        return self._is_own
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, UntypedStorage):
+            return NotImplemented
+        ours, theirs = (self.data_ptr(), self.nbytes()), (other.data_ptr(), other.nbytes())
+        return self._device is other._device and ours == theirs and (ours[1] > 0 or self is other)
+
+    def __hash__(self) -> int:
+        return hash((self._device, self.data_ptr(), self.nbytes()))
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Return the bytes: the same memory on the CPU, a copy from elsewhere."""
+        array: np.ndarray[Any, Any] = backend_of(self._device.type).to_numpy(self._flat)
+        return array.view(np.uint8)
+
+    def tolist(self) -> list[int]:
+        """Return the bytes as numbers."""
+        found: list[int] = self.numpy().tolist()
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.tolist())
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return UntypedStorage.around(self._bytes()[index], CPU)
+        return int(self._bytes()[_place(index, self.nbytes())])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        where = index if isinstance(index, slice) else _place(index, self.nbytes())
+        self._bytes()[where] = value
+
+    def _bytes(self) -> np.ndarray[Any, Any]:
+        if self._device is not CPU:
+            raise NotImplementedError(
+                f"the bytes of a storage on {self._device} are not looked into; use .cpu() first"
+            )
+        return self._flat  # type: ignore[no-any-return]
+
+    def fill_(self, value: int) -> UntypedStorage:
+        """Write value into every byte."""
+        self._bytes()[:] = value
+        return self
+
+    def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
+        """Take over the bytes of another storage of this size, of any device."""
+        if source.nbytes() != self.nbytes():
+            raise RuntimeError(
+                f"size does not match, self was {self.nbytes()} bytes but src was "
+                f"{source.nbytes()} bytes"
+            )
+        backend = backend_of(self._device.type)
+        values = source.numpy().view(self._flat.dtype)
+        backend.copy_into(self._flat, backend.from_numpy(values, self._device.index))
+        return self
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """Give it another size; what fits of the old bytes stays.
+
+        Raises  RuntimeError where tensors lie in it: they would stay where they are
+        """
+        if not self._is_own:
+            raise RuntimeError(
+                "Trying to resize storage that is not resizable: tensors lie in it, or it is "
+                "somebody else's; use Tensor.resize_, or make another storage"
+            )
+        old, new = self.numpy(), np.zeros(size, np.uint8)
+        kept = min(len(old), size)
+        new[:kept] = old[:kept]
+        self._flat = backend_of(self._device.type).from_numpy(new, self._device.index)
+        return self
+
+    def clone(self) -> UntypedStorage:
+        """Return a copy on the same device."""
+        return self.to(device=self._device, copy=True)
+
+    def to(self, *, device: Any, non_blocking: bool = False, copy: bool = False) -> UntypedStorage:
+        """Return it on a device: itself, unless copy, if it is there."""
+        wanted = Device.parse(device)
+        if wanted is self._device and not copy:
+            return self
+        values = backend_of(self._device.type).to_numpy(self._flat)
+        values = values.copy() if self._device is CPU else values
+        moved = backend_of(wanted.type).from_numpy(values, wanted.index)
+        found = UntypedStorage.around(moved, wanted)
+        found._is_own = True
+        return found
+
+    def cpu(self) -> UntypedStorage:
+        """Return it in main memory."""
+        return self.to(device=CPU)
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
+        """Return it on a GPU."""
+        return self.to(device="cuda" if device is None else device)
+
+    def untyped(self) -> UntypedStorage:
+        """Return itself."""
+        return self
+
+    def __copy__(self) -> UntypedStorage:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UntypedStorage:
+        return memo.setdefault(id(self), self.clone())  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _with_bytes, (self.numpy().tobytes(), self._device)
+
+    def __repr__(self) -> str:
+        place = f"[fastdist.storage.UntypedStorage(device={self._device}) of size {self.nbytes()}]"
+        return "".join(f" {one}\n" for one in self.tolist()) + place
+
+    __str__ = __repr__
+
+
+def _with_bytes(data: bytes, device: Device) -> UntypedStorage:
+    return UntypedStorage.from_buffer(data).to(device=device)
+
+
+def _place(index: Any, length: int) -> int:
+    place: int = index.__index__()
+    if not -length <= place < length:
+        raise IndexError(f"index {place} out of range for storage of size {length}")
+    return place
+
+
+class _StorageType(type):
+    """What FloatStorage and its kin are: called, they make a TypedStorage of their dtype."""
+
+    dtype: DType
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls.__name__ != "TypedStorage":
+            return TypedStorage(*args, dtype=cls.dtype, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        is_one = type(instance).__name__ == "TypedStorage" and type(type(instance)) is _StorageType
+        return is_one and (cls.__name__ == "TypedStorage" or instance.dtype is cls.dtype)
+
+
+class TypedStorage(metaclass=_StorageType):
+    """An UntypedStorage seen as elements of one dtype."""
+
+    __slots__ = ("_untyped_storage", "dtype")
+    dtype: DType
+
+    def __init__(
+        self,
+        *args: Any,
+        wrap_storage: UntypedStorage | None = None,
+        dtype: DType | None = None,
+        device: Any = None,
+        _internal: bool = False,
+    ) -> None:
+        self.dtype = dtypes.float32 if dtype is None else dtypes.dtype_of(dtype)
+        if wrap_storage is not None:
+            self._untyped_storage = wrap_storage
+            return
+        given: Any = args[0] if args else 0
+        if hasattr(given, "__index__"):
+            values: np.ndarray[Any, Any] = np.zeros(given.__index__(), self.dtype.numpy)
+        else:
+            values = np.array(list(given), self.dtype.numpy)
+        storage = UntypedStorage.around(values.view(np.uint8), CPU)
+        storage._is_own = True
+        self._untyped_storage = storage.to(device=CPU if device is None else device)
+
+    def untyped(self) -> UntypedStorage:
+        """Return the bytes."""
+        return self._untyped_storage
+
+    @property
+    def device(self) -> Device:
+        """Where the bytes live."""
+        return self._untyped_storage.device
+
+    @property
+    def is_cuda(self) -> bool:
+        """True on an NVIDIA GPU."""
+        return self._untyped_storage.is_cuda
+
+    def nbytes(self) -> int:
+        """Return the number of bytes."""
+        return self._untyped_storage.nbytes()
+
+    def size(self) -> int:
+        """Return the number of elements."""
+        return self.nbytes() // self.dtype.itemsize
+
+    __len__ = size
+
+    def element_size(self) -> int:
+        """Return the bytes of one element."""
+        return self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        """Return the address of the first element, 0 where there is none."""
+        return self._untyped_storage.data_ptr()
+
+    def get_device(self) -> int:
+        """Return the device's index, -1 for the CPU."""
+        return self._untyped_storage.get_device()
+
+    def _elements(self) -> np.ndarray[Any, Any]:
+        whole = self.size() * self.dtype.itemsize
+        return self._untyped_storage._bytes()[:whole].view(self.dtype.numpy)
+
+    def tolist(self) -> list[Any]:
+        """Return the elements as Python numbers."""
+        found: list[Any] = self._untyped_storage.numpy().view(self.dtype.numpy).tolist()
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
+        return self._elements()[_place(index, self.size())].item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        where = index if isinstance(index, slice) else _place(index, self.size())
+        self._elements()[where] = value
+
+    def fill_(self, value: Any) -> TypedStorage:
+        """Write value into every element."""
+        self._elements()[:] = value
+        return self
+
+    def copy_(self, source: TypedStorage, non_blocking: bool = False) -> TypedStorage:
+        """Take over the bytes of another storage of this size."""
+        self._untyped_storage.copy_(source.untyped())
+        return self
+
+    def resize_(self, size: int) -> None:
+        """Give it so many elements. Raises as UntypedStorage.resize_."""
+        self._untyped_storage.resize_(size * self.dtype.itemsize)
+
+    def clone(self) -> TypedStorage:
+        """Return a copy."""
+        return self._like(self._untyped_storage.clone())
+
+    def cpu(self) -> TypedStorage:
+        """Return it in main memory."""
+        return self._like(self._untyped_storage.cpu())
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
+        """Return it on a GPU."""
+        return self._like(self._untyped_storage.cuda(device))
+
+    def _like(self, storage: UntypedStorage) -> TypedStorage:
+        return TypedStorage(wrap_storage=storage, dtype=self.dtype)
+
+    def pickle_storage_type(self) -> str:
+        """Return the name of its kind, such as FloatStorage."""
+        return f"{STORAGE_WORDS[self.dtype]}Storage"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _typed, (self._untyped_storage, self.dtype)
+
+    def __repr__(self) -> str:
+        kind = f"dtype={self.dtype!r}, device={self.device}"
+        place = f"[fastdist.storage.TypedStorage({kind}) of size {self.size()}]"
+        return "".join(f" {one}\n" for one in self.tolist()) + place
+
+    __str__ = __repr__
+
+
+def _typed(storage: UntypedStorage, dtype: DType) -> TypedStorage:
+    return TypedStorage(wrap_storage=storage, dtype=dtype)
+
+
+STORAGE_WORDS = {
+    dtypes.float64: "Double",
+    dtypes.float32: "Float",
+    dtypes.float16: "Half",
+    dtypes.int64: "Long",
+    dtypes.int32: "Int",
+    dtypes.int16: "Short",
+    dtypes.int8: "Char",
+    dtypes.uint8: "Byte",
+    dtypes.bool_: "Bool",
+}
+TYPED_STORAGES: dict[str, Any] = {}
+for _dtype, _word in STORAGE_WORDS.items():
+    _name = f"{_word}Storage"
+    _members = {"dtype": _dtype, "__doc__": f"Makes a TypedStorage of {_dtype.name}."}
+    TYPED_STORAGES[_name] = _StorageType(_name, (), {**_members, "__module__": "fastdist"})
+
+
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """Return the bytes of the whole memory that this tensor is a part of."""
+    return UntypedStorage.around(flat_of(self), self.layout.device)
+
+
+def storage(self: Tensor) -> TypedStorage:
+    """Return the whole memory that this tensor is a part of, as elements of its dtype."""
+    return TypedStorage(wrap_storage=untyped_storage(self), dtype=self.layout.dtype)
+
+
+def is_storage(obj: Any) -> bool:
+    """Return whether obj is a storage."""
+    return isinstance(obj, UntypedStorage | TypedStorage)
+
+
+METHODS: dict[str, Any] = {
+    "untyped_storage": untyped_storage,
+    "storage": storage,
+    "_typed_storage": storage,
+}
+__all__: Sequence[str] = ("TYPED_STORAGES", "TypedStorage", "UntypedStorage", "is_storage")

@@ -1,8 +1,0 @@
-"""The names of fastdist.data, where a PyTorch script looks for them."""
-
-from __future__ import annotations
-
-from .. import data as _data
-from ..data import *  # noqa: F403 (the room says its names)
-
-__all__ = [*_data.__all__]  # noqa: PLE0604 (names of the room, all strings)

@@ -1,0 +1,9 @@
+"""The names of fastdist.data, where a PyTorch script looks for them."""
+
+from __future__ import annotations
+
+from ... import data as _data
+from ...data import *  # noqa: F403 (the room says its names)
+from . import _utils, dataloader, dataset, distributed, sampler
+
+__all__ = [*_data.__all__, "_utils", "dataloader", "dataset", "distributed", "sampler"]  # noqa: PLE0604

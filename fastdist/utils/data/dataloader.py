@@ -1,0 +1,11 @@
+"""The names of fastdist.data, where PyTorch's programs look in its file dataloader.py."""
+
+from __future__ import annotations
+
+from ... import data as _data
+from ...core.missing import explain_missing
+from ...data import *  # noqa: F403 (the room says its names)
+
+__all__ = [*_data.__all__]  # noqa: PLE0604 (names of the room, all strings)
+
+explain_missing(__name__)

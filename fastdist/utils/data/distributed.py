@@ -1,0 +1,10 @@
+"""The name of fastdist.data that PyTorch's programs look for in its file distributed.py."""
+
+from __future__ import annotations
+
+from ...core.missing import explain_missing
+from ...data import DistributedSampler
+
+__all__ = ["DistributedSampler"]
+
+explain_missing(__name__)

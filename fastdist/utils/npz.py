@@ -1,0 +1,53 @@
+"""Tensors by name in NumPy's format .npz, which holds nothing that could run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..core.atomic_file import atomic_file
+from ..core.missing import explain_missing
+from ..tensor.tensor import Tensor, from_users_array
+
+__all__ = ["load_file", "save_file"]
+
+
+def save_file(
+    tensors: Mapping[str, Tensor], filename: str | os.PathLike[str], *, compressed: bool = False
+) -> None:
+    """Write tensors to a file that numpy.load reads, whole or not at all.
+
+    Raises  ValueError for what is no tensor
+    """
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise ValueError(
+                f"{name!r} is a {type(tensor).__name__}, and tensors alone can be saved"
+            )
+    arrays: dict[str, Any] = {name: tensor.to_numpy() for name, tensor in tensors.items()}
+    write = np.savez_compressed if compressed else np.savez
+    with atomic_file(filename) as file:
+        write(file, **arrays)
+
+
+def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str, Tensor]:
+    """Return the tensors of a file by name.
+
+    Raises  ValueError for what is no such file, or holds objects, which only pickle could read
+    """
+    found = np.load(filename, allow_pickle=False)
+    if not isinstance(found, np.lib.npyio.NpzFile):
+        raise ValueError(f"{os.fspath(filename)!r} holds one array (.npy): numpy.load reads it")
+    with found:
+        return {name: _on(device, found[name]) for name in found.files}
+
+
+def _on(device: Any, array: np.ndarray[Any, Any]) -> Tensor:
+    moved: Tensor = from_users_array(array).to(device=device)
+    return moved
+
+
+explain_missing(__name__)

@@ -1,0 +1,97 @@
+"""Tensors by name in the format safetensors, which holds nothing that could run.
+
+The package `safetensors` reads and checks it; it is imported by the first call.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..core.atomic_file import atomic_file
+from ..core.missing import explain_missing
+from ..tensor.tensor import Tensor, from_users_array
+
+__all__ = ["load", "load_file", "save", "save_file"]
+
+
+def save_file(
+    tensors: Mapping[str, Tensor],
+    filename: str | os.PathLike[str],
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write tensors, and texts beside them, to a file, whole or not at all.
+
+    Raises  RuntimeError for tensors that share memory, which the format cannot say; ImportError
+            without the package
+    """
+    data = save(tensors, metadata)
+    with atomic_file(filename) as file:
+        file.write(data)
+
+
+def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
+    """Return the bytes of such a file. Raises as save_file."""
+    package = _package("numpy")
+    arrays = {name: _array_of(name, tensor) for name, tensor in tensors.items()}
+    _require_apart(arrays)
+    data: bytes = package.save(arrays, None if metadata is None else dict(metadata))
+    return data
+
+
+def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str, Tensor]:
+    """Return the tensors of a file by name.
+
+    Raises  FileNotFoundError; safetensors.SafetensorError for what is no such file; ImportError
+            without the package
+    """
+    package = _package("")
+    with package.safe_open(os.fspath(filename), framework="np") as file:
+        return {name: _on(device, file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+
+
+def load(data: bytes) -> dict[str, Tensor]:
+    """Return the tensors in the bytes of a file. Raises as load_file."""
+    arrays = _package("numpy").load(data)
+    return {name: _on("cpu", array.copy()) for name, array in arrays.items()}
+
+
+def _on(device: Any, array: np.ndarray[Any, Any]) -> Tensor:
+    tensor = from_users_array(array)
+    moved: Tensor = tensor.to(device=device)
+    return moved
+
+
+def _array_of(name: str, tensor: Any) -> np.ndarray[Any, Any]:
+    if not isinstance(tensor, Tensor):
+        raise ValueError(f"{name!r} is a {type(tensor).__name__}, and tensors alone can be saved")
+    return np.ascontiguousarray(tensor.to_numpy()).reshape(tensor.layout.shape)
+
+
+def _require_apart(arrays: dict[str, np.ndarray[Any, Any]]) -> None:
+    names: dict[int, str] = {}
+    for name, array in arrays.items():
+        if array.size:
+            other = names.setdefault(int(array.__array_interface__["data"][0]), name)
+            if other != name:
+                raise RuntimeError(
+                    f"Some tensors share memory, and this format cannot say so: {other!r} and "
+                    f"{name!r}; save a clone() of one, or use fastdist.save"
+                )
+
+
+def _package(room: str) -> Any:
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError as error:
+        raise ImportError(
+            "this needs the package safetensors: pip install 'fastdist[safetensors]'"
+        ) from error
+    return safetensors.numpy if room else safetensors
+
+
+explain_missing(__name__)

@@ -1,0 +1,116 @@
+"""Recurrent layers over whole sequences, and their gradient, on the CPU.
+
+A product of NumPy's BLAS and one compiled call a step. What bounds it is the product: 32 x 256 by
+256 x 1024 takes 0.22 ms, the cell 0.02 (one core of an AMD EPYC, Zen 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from .silence import silent
+
+Array = np.ndarray[Any, Any]
+
+
+def steps_of(batch_sizes: tuple[int, ...], reverse: bool) -> Iterator[tuple[slice, int]]:
+    """Yield the rows of each step and how many they are, in the order in which the layer walks."""
+    stops = np.cumsum(batch_sizes).tolist()
+    steps = list(zip(stops, batch_sizes, strict=True))
+    for stop, count in reversed(steps) if reverse else steps:
+        yield slice(stop - count, stop), count
+
+
+# From here on a copy of the weight, turned as products take it, pays: a product of 32 rows by 128
+# or 256 columns then takes 3 to 15 percent less.
+_MANY_STEPS: Final = 16
+
+
+@silent
+def sequence(
+    gates: Array,
+    hx: Array,
+    cx: Array | None,
+    weight: Array,
+    bias: Array | None,
+    out: Array,
+    saved: Array,
+    before: Array,
+    cell: str,
+    batch_sizes: tuple[int, ...],
+    reverse: bool,
+) -> None:
+    """Walk a layer through packed rows: write each step's h, then the last h, then the last c.
+
+    gates: (rows, n * hidden), the inputs' part of them; hx and cx: (batch, hidden); weight: (n *
+    hidden, hidden); bias: (n * hidden,); out: (rows + batch, hidden), for lstm rows + 2 * batch.
+    saved and before, (rows, ...), are for the gradient. A step takes the first rows of the batch.
+    All inputs have the dtype of saved, which out is rounded from.
+    """
+    from .recurrent_cells import cell_of
+
+    h = np.array(hx, order="C")
+    c = h if cx is None else np.array(cx, order="C")
+    gates, transposed = np.ascontiguousarray(gates), weight.T
+    if len(batch_sizes) > _MANY_STEPS:
+        transposed = np.ascontiguousarray(transposed)
+    forward = cell_of(cell, saved.dtype).forward
+    product = np.empty((len(hx), len(weight)), saved.dtype)
+    for rows, count in steps_of(batch_sizes, reverse):
+        mine, over = h[:count], product[:count]
+        before[rows] = mine
+        np.dot(mine, transposed, out=over)
+        if bias is not None:
+            np.add(over, bias, out=over)
+        forward(gates[rows], over, saved[rows], mine, c[:count])
+        out[rows] = mine
+    total, batch = len(gates), len(hx)
+    out[total : total + batch] = h
+    if cx is not None:
+        out[total + batch :] = c
+
+
+@silent
+def sequence_gradient(
+    g: Array,
+    saved: Array,
+    before: Array,
+    weight: Array,
+    out: Array,
+    over: Array,
+    d_hx: Array,
+    d_cx: Array,
+    cell: str,
+    batch_sizes: tuple[int, ...],
+    reverse: bool,
+) -> None:
+    """Walk back through sequence: write the gradients by gates, by what the product adds to them
+    (for gru alone, for it is the same else: over has no rows then), by hx and by cx.
+
+    g is of the shape of sequence's out; d_cx has no rows but for lstm; over has saved's dtype.
+    """
+    from .recurrent_cells import cell_of
+
+    rows, batch = len(saved), len(d_hx)
+    g = np.ascontiguousarray(g)
+    wide = out if out.dtype == saved.dtype else np.empty(out.shape, saved.dtype)
+    to_product = over if len(over) == rows else wide
+    dh = np.array(g[rows : rows + batch])
+    dc = np.array(g[rows + batch :]) if len(d_cx) else dh
+    backward, direct = cell_of(cell, saved.dtype).backward, np.empty_like(dh)
+    for here, count in steps_of(batch_sizes, not reverse):
+        mine, d = dh[:count], to_product[here]
+        backward(g[here], saved[here], before[here], mine, dc[:count], wide[here], d)
+        if cell == "gru":
+            np.dot(d, weight, out=direct[:count])
+            np.add(mine, direct[:count], out=mine)
+        else:
+            np.dot(d, weight, out=mine)
+    if wide is not out:
+        np.copyto(out, wide, casting="unsafe")
+    np.copyto(d_hx, dh, casting="unsafe")
+    if len(d_cx):
+        np.copyto(d_cx, dc, casting="unsafe")

@@ -1,0 +1,67 @@
+"""PyTorch's files of modules by name, its wrappers for devices, and other names of its programs."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+import fastdist as fd
+
+
+def test_files_of_modules_lead_to_nn() -> None:
+    from fastdist.nn.modules import Linear
+    from fastdist.nn.modules.linear import Linear as same
+    from fastdist.nn.modules.loss import CrossEntropyLoss
+    from fastdist.nn.modules.module import Module
+    from fastdist.nn.modules.utils import _pair
+
+    assert Linear is same is fd.nn.Linear and CrossEntropyLoss is fd.nn.CrossEntropyLoss
+    assert Module is fd.nn.Module and _pair(3) == (3, 3) and _pair([1, 2]) == (1, 2)
+    assert fd.nn.modules.activation.ReLU is fd.nn.ReLU
+    with pytest.raises(ImportError, match=r"cannot import name 'Linera' from .*modules.linear"):
+        exec("from fastdist.nn.modules.linear import Linera")
+    assert not hasattr(fd.nn.modules.linear, "chain")
+
+
+def test_a_module_over_one_device_passes_through() -> None:
+    model = fd.nn.Linear(2, 1)
+    wrapped = fd.nn.DataParallel(model)
+    assert [*wrapped.state_dict()] == ["module.weight", "module.bias"] and wrapped.module is model
+    x = fd.ones(3, 2)
+    if not fd.cuda.is_available():
+        assert (wrapped(x) == model(x)).all()
+        assert (fd.nn.parallel.data_parallel(model, x) == model(x)).all()
+    with pytest.raises(NotImplementedError, match="not split over several GPUs"):
+        fd.nn.DataParallel(model, device_ids=[0, 1])
+
+
+@pytest.mark.parametrize("file", ["dataloader", "dataset", "sampler"])
+def test_files_of_utils_data_lead_to_data(file: str) -> None:
+    module = importlib.import_module(f"fastdist.utils.data.{file}")
+    assert module.DataLoader is fd.data.DataLoader and module.Sampler is fd.data.Sampler
+
+
+def test_a_variable_is_a_tensor_of_its_own() -> None:
+    from fastdist.autograd import Variable
+
+    x = fd.ones(2, requires_grad=True)
+    found = Variable(x * 2)
+    assert found.is_leaf and not found.requires_grad and isinstance(found, Variable)
+    assert Variable(x, requires_grad=True).requires_grad and isinstance(x, Variable)
+    with pytest.raises(TypeError, match="Variable data has to be a tensor, but got list"):
+        Variable([1.0])
+    with pytest.warns(UserWarning, match="volatile was removed and now has no effect"):
+        Variable(x, volatile=True)
+
+
+def test_a_group_must_bring_what_its_optimizer_requires() -> None:
+    from fastdist.optim.optimizer import Optimizer, required
+
+    class Own(Optimizer):
+        def __init__(self, params: object) -> None:
+            super().__init__(params, {"lr": required})  # type: ignore[arg-type]
+
+    assert Own([{"params": [fd.ones(1)], "lr": 1.0}]).param_groups[0]["lr"] == 1.0
+    with pytest.raises(ValueError, match="didn't specify a value of required optimization param"):
+        Own([fd.ones(1)])

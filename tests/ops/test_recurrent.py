@@ -1,0 +1,143 @@
+"""Whole sequences in one op: what ops step by step give, forwards and backwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from fastdist.autograd import grad
+from fastdist.ops.recurrent import CELLS, _walk_by_ops, walk_sequence
+
+HIDDEN = 5
+
+
+def operands(cell: str, batch_sizes: tuple[int, ...], dtype: Any = fd.float64) -> list[Any]:
+    """Return gates, hx, cx, weight and bias."""
+    random = np.random.default_rng(0)
+    width = CELLS[cell].gates * HIDDEN
+    batch = max(batch_sizes)
+    shapes = [
+        (sum(batch_sizes), width),
+        (batch, HIDDEN),
+        (batch, HIDDEN),
+        (width, HIDDEN),
+        (width,),
+    ]
+    made: list[Any] = [
+        fd.tensor(random.standard_normal(shape), dtype=dtype, requires_grad=True)
+        for shape in shapes
+    ]
+    if cell != "lstm":
+        made[2] = None
+    return made
+
+
+def measured(results: Any) -> fd.Tensor:
+    return sum((x * x.cos()).sum() for x in results if x is not None)
+
+
+def derivatives(results: Any, inputs: list[Any]) -> list[np.ndarray]:
+    """Return the value, the gradients, and those of a number that is made of the gradients."""
+    total = measured(results)
+    first = grad(total, inputs, create_graph=True)
+    second = grad(measured(first), inputs)
+    return [x.detach().numpy() for x in (total, *first, *second)]
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("batch_sizes", [(3, 3, 3), (3, 2, 2, 1), (1,)])
+def test_one_op_for_all_steps_gives_what_ops_give_step_by_step(
+    cell: str, reverse: bool, batch_sizes: tuple[int, ...]
+) -> None:
+    given = operands(cell, batch_sizes)
+    inputs = [one for one in given if one is not None]
+    ours = walk_sequence(*given, None, cell, batch_sizes, reverse)
+    expected = _walk_by_ops(*given, None, (cell, batch_sizes, reverse))
+    quick = [g.numpy() for g in grad(measured(ours), inputs, retain_graph=True)]
+    found, wanted = derivatives(ours, inputs), derivatives(expected, inputs)
+    for a, b in zip([*found, *quick], [*wanted, *wanted[1 : 1 + len(inputs)]], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
+
+
+def test_a_gradient_alone_walks_back_in_one_op() -> None:
+    given = operands("gru", (2, 2))
+    found = walk_sequence(*given, None, "gru", (2, 2), reverse=False)
+    assert found[0].grad_fn.next_functions[0][0].name() == "RnnLayerBackward0"
+
+
+def test_gradients_are_made_for_what_asks_for_them_alone() -> None:
+    given = operands("lstm", (2, 2))
+    for one in (given[0], given[2]):
+        one.requires_grad_(False)
+    measured(walk_sequence(*given, None, "lstm", (2, 2), reverse=False)).backward()
+    assert [one.grad is not None for one in given] == [False, True, False, True, True]
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_forward_mode_over_reverse_mode_is_the_second_derivative(cell: str) -> None:
+    gates, *rest = operands(cell, (2, 1))
+    direction = fd.tensor(np.random.default_rng(1).standard_normal(gates.shape))
+
+    def slope(gates: Any) -> Any:
+        results = walk_sequence(gates, *rest, None, cell, (2, 1), reverse=False)
+        return grad(measured(results), [gates], create_graph=True)[0]
+
+    with fd.autograd.forward_ad.dual_level():
+        dual = fd.autograd.forward_ad.make_dual(gates, direction)
+        tangent = fd.autograd.forward_ad.unpack_dual(slope(dual)).tangent.detach().numpy()
+    step = 1e-6
+    with fd.no_grad():
+        ahead, behind = gates + step * direction, gates - step * direction
+    ahead, behind = slope(ahead.requires_grad_()), slope(behind.requires_grad_())
+    expected = ((ahead - behind) / (2 * step)).detach().numpy()
+    np.testing.assert_allclose(tangent, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_float16_computes_in_float32() -> None:
+    wide = operands("lstm", (3, 3, 3))
+    halves = operands("lstm", (3, 3, 3), fd.float16)
+    found = walk_sequence(*halves, None, "lstm", (3, 3, 3), reverse=False)
+    expected = walk_sequence(*wide, None, "lstm", (3, 3, 3), reverse=False)
+    assert found[0].dtype is fd.float16
+    np.testing.assert_allclose(found[0].detach().numpy(), expected[0].detach().numpy(), atol=4e-3)
+    inputs = grad(measured(found), halves)
+    assert {one.dtype for one in inputs} == {fd.float16}
+    for one, other in zip(inputs, grad(measured(expected), wide), strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=0.05, atol=0.05)
+
+
+def test_relu_cells_keep_nan() -> None:
+    given = operands("relu", (1,))
+    with fd.no_grad():
+        given[0][0, 0] = float("nan")
+    found = walk_sequence(*given, None, "relu", (1,), reverse=False)[0]
+    assert np.isnan(found.detach().numpy()[0, 0])
+
+
+def test_cells_say_which_size_does_not_fit() -> None:
+    w = [fd.ones(9, 2), fd.ones(9, 3)]
+    with pytest.raises(RuntimeError, match=r"^input has inconsistent input_size: got 5 expected 2"):
+        fd.gru_cell(fd.ones(4, 5), fd.ones(4, 3), *w)
+    with pytest.raises(
+        RuntimeError, match=r"^Input batch size 4 doesn't match hidden0 batch size 3"
+    ):
+        fd.gru_cell(fd.ones(4, 2), fd.ones(3, 3), *w)
+    with pytest.raises(RuntimeError, match=r"^hidden0 has inconsistent hidden_size: got 4, expect"):
+        fd.gru_cell(fd.ones(4, 2), fd.ones(4, 4), *w)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_long_sequences_give_what_their_halves_give_one_after_the_other(cell: str) -> None:
+    given = operands(cell, (2,) * 40)
+    gates, *rest = given
+    whole, h, _ = walk_sequence(*given, None, cell, (2,) * 40, reverse=False)
+    state, found = rest[:2], []
+    for part in gates.chunk(4):
+        rows, *state = walk_sequence(part, *state, *rest[2:], None, cell, (2,) * 10, reverse=False)
+        found.append(rows)
+    np.testing.assert_allclose(whole.detach().numpy(), fd.cat(found).detach().numpy(), rtol=1e-9)
+    np.testing.assert_allclose(h.detach().numpy(), state[0].detach().numpy(), rtol=1e-9)

@@ -1,0 +1,162 @@
+"""What save writes: PyTorch's layout and names, once each memory, and never half a file."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import pickletools
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import fastdist
+from fastdist import nn
+
+
+def saved(content: object) -> zipfile.ZipFile:
+    stream = io.BytesIO()
+    fastdist.save(content, stream)
+    return zipfile.ZipFile(stream)
+
+
+def test_the_archive_has_pytorchs_records_in_its_order_and_is_whole() -> None:
+    archive = saved({"x": fastdist.arange(3.0)})
+    assert archive.testzip() is None
+    assert archive.namelist() == [
+        f"archive/{name}"
+        for name in (
+            "data.pkl", ".format_version", ".storage_alignment", "byteorder", "data/0", "version",
+            ".data/serialization_id",
+        )
+    ]  # fmt: skip
+    assert archive.read("archive/version") == b"3\n"
+    assert archive.read("archive/byteorder") == sys.byteorder.encode()
+    assert len(archive.read("archive/.data/serialization_id")) == 40
+
+
+def test_every_record_begins_at_a_multiple_of_64(tmp_path: Path) -> None:
+    path = tmp_path / "state.pt"
+    fastdist.save([fastdist.ones(n) for n in range(20)], path)
+    data = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        for record in archive.infolist():
+            lengths = data[record.header_offset + 26 : record.header_offset + 30]
+            name, extra = lengths[0] + 256 * lengths[1], lengths[2] + 256 * lengths[3]
+            assert (record.header_offset + 30 + name + extra) % 64 == 0
+            assert record.filename.startswith("state/")
+
+
+def test_the_pickle_names_pytorchs_classes_alone() -> None:
+    x = fastdist.ones(2)
+    content = {
+        "x": x, "p": nn.Parameter(x), "s": x.shape, "d": x.dtype, "dev": x.device, "u": x.storage(),
+        "kinds": (nn.Parameter, fastdist.Tensor, fastdist.Size),
+    }  # fmt: skip
+    pickled = saved(content).read("archive/data.pkl")
+    names = {given for op, given, _ in pickletools.genops(pickled) if op.name == "GLOBAL"}
+    assert names == {
+        "torch._utils _rebuild_tensor_v2", "torch._utils _rebuild_parameter", "torch FloatStorage",
+        "torch Size", "torch float32", "torch device", "collections OrderedDict",
+        "torch.nn.parameter Parameter", "torch._tensor Tensor",
+    }  # fmt: skip
+
+
+def test_a_memory_is_written_once_and_whole() -> None:
+    x = fastdist.arange(6.0)
+    archive = saved([x[:2], x[4:], x.detach(), x.data, nn.Parameter(x[1:])])
+    assert [name for name in archive.namelist() if "/data/" in name] == ["archive/data/0"]
+    assert len(archive.read("archive/data/0")) == 24
+
+
+def test_two_dtypes_over_one_memory_are_refused() -> None:
+    x = fastdist.ones(2)
+    with pytest.raises(RuntimeError, match="Cannot save multiple tensors or storages that view"):
+        saved([x, x.view(fastdist.int32)])
+
+
+def test_what_pickle_refuses_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.pt"
+    fastdist.save(1, path)
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        fastdist.save(lambda: None, path)
+    assert fastdist.load(path) == 1 and os.listdir(tmp_path) == ["x.pt"]
+
+
+def test_places_that_cannot_be_written_are_told(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"Parent directory .*nowhere does not exist\."):
+        fastdist.save(1, tmp_path / "nowhere" / "x.pt")
+    with pytest.raises(IsADirectoryError):
+        fastdist.save(1, tmp_path)
+    with pytest.raises(AttributeError, match="expected 'f' to be string, path, or a file-like obj"):
+        fastdist.save(1, 3)
+    with pytest.raises(NotImplementedError, match=r"before 1\.6"):
+        fastdist.save(1, tmp_path / "x.pt", _use_new_zipfile_serialization=False)
+
+
+def test_a_pickle_module_of_the_users_knows_tensors(tmp_path: Path) -> None:
+    x = fastdist.arange(3.0)
+    fastdist.save({"x": x, "row": x[1:]}, tmp_path / "x.pt", pickle_module=_Compiled)
+    found = fastdist.load(tmp_path / "x.pt", weights_only=False)
+    found["x"][1] = 9.0
+    assert found["row"].tolist() == [9.0, 2.0]
+
+
+class _Compiled:
+    """A pickle module whose Pickler is written in C."""
+
+    Pickler = pickle.Pickler
+
+
+class Tagged(fastdist.Tensor):
+    """A kind of tensor with attributes."""
+
+
+def test_kinds_of_tensors_and_attributes_come_back(tmp_path: Path) -> None:
+    tagged = Tagged([1.0, 2.0])
+    tagged.label = "a"  # type: ignore[attr-defined]
+    parameter = nn.Parameter(fastdist.ones(1))
+    parameter.lr = 0.5  # type: ignore[attr-defined]
+    fastdist.save([tagged, parameter], tmp_path / "x.pt")
+    with fastdist.serialization.safe_globals([Tagged]):
+        one, two = fastdist.load(tmp_path / "x.pt")
+    assert type(one) is Tagged and one.label == "a" and one.tolist() == [1.0, 2.0]
+    assert type(two) is nn.Parameter and two.lr == 0.5
+
+
+# One process that forks: it has no other threads, and a fork of it is quick.
+_KILLS = """
+import os, random, signal, sys, threading
+import fastdist
+
+path, kills = sys.argv[1], int(sys.argv[2])
+numbers = random.Random(0)
+files = [{"w": fastdist.full((n,), float(n)), "n": n} for n in (30_000, 10_000)]
+fastdist.save(files[0], path)
+seen = set()
+for kill in range(kills):
+    child = os.fork()
+    if not child:
+        while True:
+            kill += 1
+            fastdist.save(files[kill % 2], path)
+    threading.Event().wait(numbers.uniform(0.0, 0.015))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    found = fastdist.load(path)
+    assert found["w"].shape == (found["n"],) and bool((found["w"] == float(found["n"])).all())
+    seen.add(found["n"])
+print(sorted(seen), len(os.listdir(os.path.dirname(path))))
+"""
+
+
+def test_kill_at_any_of_200_moments_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLS, str(tmp_path / "state.pt"), "200"],
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("[10000, 30000] ")

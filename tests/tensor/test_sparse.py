@@ -1,0 +1,45 @@
+"""Sparse tensors are copied and travel as coordinates and values."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+
+import pytest
+
+import fastdist as fd
+from fastdist.distributed.rpc import body
+from fastdist.tensor.pickling import rebuild_sparse
+
+
+def sample() -> fd.Tensor:
+    return fd.sparse_coo_tensor([[0, 1, 0], [1, 1, 1]], [1.0, 2.0, 3.0], (2, 3)).requires_grad_()
+
+
+def test_pickled_and_copied_ones_are_the_same() -> None:
+    s = sample()
+    for twin in (pickle.loads(pickle.dumps(s)), copy.deepcopy(s), copy.copy(s)):
+        assert repr(twin) == repr(s) and not twin.is_coalesced()
+    assert pickle.loads(pickle.dumps(s.detach().coalesce())).is_coalesced()
+
+
+def test_a_message_carries_the_parts_as_tensors() -> None:
+    s = sample()
+    for value in (s, [s, fd.ones(2)]):
+        tensors: list[fd.Tensor] = []
+        text, encoding = body.serialize(value, tensors)
+        assert len(tensors) == (2 if value is s else 3)
+        assert repr(body.deserialize(text, encoding, tensors)) == repr(value)
+
+
+def test_parts_that_do_not_fit_are_refused() -> None:
+    places, values = fd.tensor([[0, 9]]), fd.ones(2)
+    for given in ((places, values, (3,)), (places, values, (10, 2)), (places[0], values, (10,))):
+        with pytest.raises(ValueError, match="do not fit"):
+            rebuild_sparse(*given, False, False)
+
+
+def test_memory_that_is_not_there_is_not_saved() -> None:
+    with pytest.raises(NotImplementedError, match="not implemented for sparse tensors"):
+        fd.save({"s": sample().detach()}, io.BytesIO())

@@ -1,0 +1,77 @@
+"""compile and TorchScript's names: what they are given comes back, and a warning says so once."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+from fastdist import compiler, jit
+
+
+@pytest.fixture(autouse=True)
+def _told_anew() -> Iterator[None]:
+    told = set(compiler._told)
+    compiler._told.clear()
+    yield
+    compiler._told.clear()
+    compiler._told.update(told)
+
+
+def test_compile_returns_functions_and_modules_unchanged_and_warns_once() -> None:
+    model = fd.nn.Linear(1, 1)
+    with pytest.warns(UserWarning, match=r"compile\(\) returns what it is given") as told:
+        assert fd.compile(model) is model
+
+    @fd.compile
+    def first(x: Any) -> Any:
+        return x
+
+    @fd.compile(mode="max-autotune", fullgraph=True)
+    def second(x: Any) -> Any:
+        return x
+
+    assert (first(1), second(2), len(told)) == (1, 2, 1)
+    assert told[0].filename == __file__
+    with pytest.raises(RuntimeError, match="Either mode or options can be specified"):
+        fd.compile(model, mode="x", options={})
+
+
+def test_script_and_trace_return_what_they_are_given() -> None:
+    model = fd.nn.ReLU()
+    with pytest.warns(UserWarning, match=r"jit.script returns what it is given"):
+        assert jit.script(model) is model
+    with pytest.warns(UserWarning, match=r"jit.trace returns what it is given"):
+        assert jit.trace(model, fd.ones(1)) is model
+    assert not jit.is_scripting() and not fd.compiler.is_compiling()
+    assert jit.ignore(len) is len and jit.unused(len) is len and jit.export(len) is len
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "words"),
+    [
+        ("jit", "save", r"save model.state_dict\(\)"),
+        ("jit", "load", "make the model by its class"),
+        ("onnx", "export", "export from PyTorch"),
+        ("hub", "load", "load_state_dict"),
+        ("nn.parallel", "DistributedDataParallel", "distributed.autograd"),
+        ("distributed", "init_process_group", "rpc.init_rpc"),
+        ("distributed", "get_rank", r"is_initialized\(\) is False"),
+    ],
+)
+def test_what_is_not_there_can_be_imported_and_says_what_to_do_when_used(
+    module: str, name: str, words: str
+) -> None:
+    with pytest.raises(NotImplementedError, match=words):
+        getattr(importlib.import_module(f"fastdist.{module}"), name)(1)
+
+
+def test_a_module_that_is_not_there_says_what_to_do() -> None:
+    with pytest.raises(ImportError, match=r"cannot import name 'fx'.*not captured as graphs"):
+        exec("from fastdist import fx")
+    with pytest.raises(ImportError, match=r"'ReduceOp' from .*rpc.init_rpc"):
+        exec("from fastdist.distributed import ReduceOp")
+    assert not fd.distributed.is_initialized()

@@ -1,0 +1,110 @@
+"""Runs mypy and pyright over the samples of this folder: good_*.py pass, bad_*.py fail as marked.
+
+`python tests/types/check.py`; `.ci/check` runs it. A line of a bad sample that ends in
+`# error: WORDS` must be an error to both checkers, at a place that holds these words of the line;
+every other line must be none to either.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+FOLDER = Path(__file__).resolve().parent
+ROOT = FOLDER.parents[1]
+SAMPLES = sorted([*FOLDER.glob("good_*.py"), *FOLDER.glob("bad_*.py")])
+TIMEOUT_S = 300
+
+
+class Error(NamedTuple):
+    """What a checker says of a place, whose columns count from 0."""
+
+    file: str
+    line: int
+    begin: int
+    end: int
+    text: str
+
+
+def main() -> int:
+    """Print what is not as the samples say, and return whether there was anything."""
+    wrong = [
+        f"{checker}: {complaint}"
+        for checker, errors in (("mypy", mypy_errors()), ("pyright", pyright_errors()))
+        for complaint in complaints(errors)
+    ]
+    print("\n".join(wrong) or f"{len(SAMPLES)} samples are as they say, to mypy and pyright")
+    return bool(wrong)
+
+
+def run(*command: str) -> str:
+    """Return what a checker of this Python prints; what it finds is no failure of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", *command, *map(str, SAMPLES)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"{command[0]} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def mypy_errors() -> list[Error]:
+    """Return mypy's errors, under --strict."""
+    place = r"(?m)^(.+?):(\d+):(\d+):(\d+):(\d+): error: (.*)$"
+    found = re.findall(place, run("mypy", "--strict", "--show-error-end"))
+    return [
+        Error(Path(file).name, int(line), int(begin) - 1, int(end), text)
+        if line == last
+        else Error(Path(file).name, int(line), int(begin) - 1, sys.maxsize, text)
+        for file, line, begin, last, end, text in found
+    ]
+
+
+def pyright_errors() -> list[Error]:
+    """Return pyright's errors, with the rules that pyproject.toml has for it."""
+    told = run("basedpyright", "--outputjson", "--pythonpath", sys.executable)
+    errors = []
+    for said in json.loads(told)["generalDiagnostics"]:
+        begin, end = said["range"]["start"], said["range"]["end"]
+        last = end["character"] if begin["line"] == end["line"] else sys.maxsize
+        name, text = Path(said["file"]).name, said["message"].splitlines()[0]
+        if said["severity"] == "error":
+            errors.append(Error(name, begin["line"] + 1, begin["character"], last, text))
+    return errors
+
+
+def complaints(errors: list[Error]) -> Iterator[str]:
+    """Yield each error that no mark speaks of, and each mark that no error answers."""
+    marks = {(path.name, line): span for path in SAMPLES for line, span in marks_of(path)}
+    met = set()
+    for error in errors:
+        begin, end = marks.get(error[:2], (0, 0))
+        if error.begin < end and begin < error.end:
+            met.add(error[:2])
+        else:
+            yield f"{error.file}:{error.line}: {error.text}"
+    for file, line in sorted(marks.keys() - met):
+        yield f"{file}:{line}: no error at what is marked as one"
+
+
+def marks_of(path: Path) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Yield the marked lines of a sample, and where in each the words of its mark stand."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        code, mark, words = line.partition("  # error: ")
+        if mark:
+            assert words in code, f"{path.name}:{number}: {words!r} is not in {code!r}"
+            begin = code.rindex(words)
+            yield number, (begin, begin + len(words))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

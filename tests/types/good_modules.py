@@ -1,0 +1,44 @@
+"""Modules: layers, containers, parameters and state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, assert_type
+
+import fastdist as torch
+from fastdist import nn
+
+
+class Net(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(3, width), nn.ReLU(), nn.Dropout(0.1))
+        self.head = nn.Linear(width, 2, bias=False)
+        self.scale = nn.Parameter(torch.ones(1))
+        self.blocks = nn.ModuleList([nn.LayerNorm(width) for _ in range(2)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.body(x)
+        for block in self.blocks:
+            x = block(x)
+        out: torch.Tensor = self.head(x) * self.scale
+        return out
+
+
+net = Net(8)
+# What a module returns is its own affair, as in PyTorch.
+assert_type(net(torch.randn(1, 3)), Any)
+assert_type(net.head.weight, nn.Parameter)
+assert_type(net.scale, nn.Parameter)
+assert_type(net.parameters(), Iterator[nn.Parameter])
+assert_type(net.train().eval(), Net)
+assert_type(net.to("cpu"), Net)
+net.load_state_dict(net.state_dict())
+nn.init.xavier_uniform_(net.head.weight)
+nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+torch.save(net.state_dict(), "net.pt")
+loss: torch.Tensor = nn.CrossEntropyLoss()(net(torch.randn(1, 3)), torch.tensor([1]))
+convolution = torch.nn.Conv2d(1, 4, 3, padding=1)
+assert_type(convolution.weight, nn.Parameter)
+layer = nn.modules.Linear(1, 1)
+assert_type(layer, nn.Linear)
