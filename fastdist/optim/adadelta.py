@@ -10,7 +10,7 @@ from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
 from .fused import direction, fused
 from .optimizer import Group
-from .options import require_not_negative, require_rate
+from .options import checked
 
 _forget = fused("rho * u + new * delta * delta", "u", "delta", "rho", "new")
 _descend = fused("p - lr * delta", "p", "delta", "lr")
@@ -36,22 +36,19 @@ class Adadelta(CountedOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        require_rate(lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}; it must be in [0, 1]")
-        require_not_negative("epsilon value", eps)
-        require_not_negative("weight_decay value", weight_decay)
-        defaults = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "capturable": capturable,
-            "foreach": foreach,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        options = checked(
+            lr=lr,
+            rho=rho,
+            eps=eps,
+            weight_decay=weight_decay,
+            maximize=maximize,
+            capturable=capturable,
+            foreach=foreach,
+            differentiable=differentiable,
+        )
+        super().__init__(params, options)
 
     def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
         """Change one parameter."""

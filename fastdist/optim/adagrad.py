@@ -11,7 +11,7 @@ from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
 from .fused import direction, fused
 from .optimizer import Group
-from .options import require_not_negative, require_one_way, require_rate
+from .options import checked, require_one_way
 
 
 class Adagrad(CountedOptimizer):
@@ -43,23 +43,18 @@ class Adagrad(CountedOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        require_rate(lr)
-        require_not_negative("lr_decay value", lr_decay)
-        require_not_negative("weight_decay value", weight_decay)
-        require_not_negative("initial_accumulator_value value", initial_accumulator_value)
-        require_not_negative("epsilon value", eps)
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        options = checked(
+            lr=lr,
+            lr_decay=lr_decay,
+            eps=eps,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            foreach=foreach,
+            maximize=maximize,
+            differentiable=differentiable,
+            fused=fused,
+        )
+        super().__init__(params, options)
         require_one_way(fused=fused, foreach=foreach, differentiable=differentiable)
         for group in self.param_groups:
             for parameter in group["params"]:

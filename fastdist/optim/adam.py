@@ -10,7 +10,7 @@ from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
 from .fused import direction, fused
 from .optimizer import Group
-from .options import require_betas, require_not_negative, require_one_way, require_rate
+from .options import checked, require_one_way
 
 _shrink = fused("p * keep", "p", "keep")
 _raise_to = fused("maximum(top, v)", "top", "v")
@@ -50,26 +50,22 @@ class Adam(CountedOptimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        require_rate(lr)
-        require_not_negative("epsilon value", eps)
-        require_betas(betas)
-        require_not_negative("weight_decay value", weight_decay)
         in_list = bool(foreach) and not capturable
         _require_numbers(lr, betas, in_list=in_list)
-        defaults = {
-            "lr": lr,
-            "betas": tuple(beta.squeeze() if isinstance(beta, Tensor) else beta for beta in betas),
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        super().__init__(params, defaults)
+        options = checked(
+            lr=lr,
+            betas=tuple(beta.squeeze() if isinstance(beta, Tensor) else beta for beta in betas),
+            eps=eps,
+            weight_decay=weight_decay,
+            amsgrad=amsgrad,
+            maximize=maximize,
+            foreach=foreach,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=decoupled_weight_decay,
+        )
+        super().__init__(params, options)
         require_one_way(fused=fused, foreach=foreach, differentiable=differentiable)
 
     def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:

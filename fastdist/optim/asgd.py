@@ -11,7 +11,7 @@ from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
 from .fused import direction, fused
 from .optimizer import Group
-from .options import require_not_negative, require_rate
+from .options import checked
 
 _blend = fused("ax + mu * (p - ax)", "ax", "p", "mu")
 
@@ -39,20 +39,18 @@ class ASGD(CountedOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        require_rate(lr)
-        require_not_negative("weight_decay value", weight_decay)
-        defaults = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        options = checked(
+            lr=lr,
+            lambd=lambd,
+            alpha=alpha,
+            t0=t0,
+            weight_decay=weight_decay,
+            foreach=foreach,
+            maximize=maximize,
+            differentiable=differentiable,
+            capturable=capturable,
+        )
+        super().__init__(params, options)
 
     def number(self, group: Group, parameter: Tensor, value: float = 0.0) -> Tensor:
         """Return a number of the state as a Tensor, which is where the parameter is."""

@@ -6,6 +6,26 @@ from typing import Any
 
 from ..tensor.tensor import Tensor
 
+_NOT_NEGATIVE = frozenset(
+    {"eps", "initial_accumulator_value", "lr_decay", "momentum", "momentum_decay", "weight_decay"}
+)
+
+
+def checked(**options: Any) -> dict[str, Any]:
+    """Return the options of a constructor, each in range.
+
+    Raises  ValueError for the first that is not
+    """
+    for name, value in options.items():
+        if name == "lr":
+            require_rate(value)
+        elif name == "betas":
+            _require_betas(value)
+        elif name in _NOT_NEGATIVE:
+            what = "epsilon" if name == "eps" else name
+            require_not_negative(f"{what} value", value)
+    return options
+
 
 def require_rate(lr: Any) -> None:
     """Raise for a learning rate that is negative, NaN, or a Tensor of several elements."""
@@ -20,7 +40,7 @@ def require_not_negative(what: str, value: Any) -> None:
         raise ValueError(f"Invalid {what}: {value}; it must be 0 or more")
 
 
-def require_betas(betas: tuple[Any, Any]) -> None:
+def _require_betas(betas: tuple[Any, Any]) -> None:
     """Raise for a rate of forgetting outside of [0, 1)."""
     for number, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:

@@ -10,7 +10,7 @@ from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
 from .fused import direction, fused
 from .optimizer import Group
-from .options import require_betas, require_not_negative, require_rate
+from .options import checked
 
 _shrink = fused("p * keep", "p", "keep")
 _descend = fused("p - rate * (m / left)", "p", "m", "left", "rate")
@@ -46,22 +46,18 @@ class RAdam(CountedOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        require_rate(lr)
-        require_not_negative("epsilon value", eps)
-        require_betas(betas)
-        require_not_negative("weight_decay value", weight_decay)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        options = checked(
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            maximize=maximize,
+            foreach=foreach,
+            capturable=capturable,
+            decoupled_weight_decay=decoupled_weight_decay,
+            differentiable=differentiable,
+        )
+        super().__init__(params, options)
 
     def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
         """Change one parameter."""

@@ -10,7 +10,7 @@ from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
 from .fused import direction, fused
 from .optimizer import Group
-from .options import require_not_negative, require_rate
+from .options import checked, require_not_negative
 
 _descend = fused("p - lr * v", "p", "v", "lr")
 
@@ -43,24 +43,20 @@ class RMSprop(CountedOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        require_rate(lr)
-        require_not_negative("epsilon value", eps)
-        require_not_negative("momentum value", momentum)
-        require_not_negative("weight_decay value", weight_decay)
         require_not_negative("alpha value", alpha)
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "capturable": capturable,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        options = checked(
+            lr=lr,
+            momentum=momentum,
+            alpha=alpha,
+            eps=eps,
+            centered=centered,
+            weight_decay=weight_decay,
+            capturable=capturable,
+            foreach=foreach,
+            maximize=maximize,
+            differentiable=differentiable,
+        )
+        super().__init__(params, options)
 
     def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
         """Change one parameter."""

@@ -10,7 +10,7 @@ from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
 from .fused import direction, fused
 from .optimizer import Group
-from .options import require_rate
+from .options import checked
 
 
 class Rprop(CountedOptimizer):
@@ -33,22 +33,21 @@ class Rprop(CountedOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        require_rate(lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(
                 f"Invalid eta values: {etas[0]}, {etas[1]}; the first must be in (0, 1), the "
                 "second above 1"
             )
-        defaults = {
-            "lr": lr,
-            "etas": etas,
-            "step_sizes": step_sizes,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        options = checked(
+            lr=lr,
+            etas=etas,
+            step_sizes=step_sizes,
+            foreach=foreach,
+            maximize=maximize,
+            differentiable=differentiable,
+            capturable=capturable,
+        )
+        super().__init__(params, options)
 
     def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
         """Change one parameter."""

@@ -10,7 +10,7 @@ from ..ops.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .fused import direction, fused
 from .optimizer import Group, Optimizer
-from .options import require_for_fused, require_not_negative, require_one_way, require_rate
+from .options import checked, require_for_fused, require_one_way
 
 # What a state dict says for which there was no option when it was saved.
 _GAINED = {
@@ -46,23 +46,20 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        require_rate(lr)
-        require_not_negative("momentum value", momentum)
-        require_not_negative("weight_decay value", weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        options = checked(
+            lr=lr,
+            momentum=momentum,
+            dampening=dampening,
+            weight_decay=weight_decay,
+            nesterov=nesterov,
+            maximize=maximize,
+            foreach=foreach,
+            differentiable=differentiable,
+            fused=fused,
+        )
+        super().__init__(params, options)
         require_one_way(fused=fused, foreach=foreach, differentiable=differentiable)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from ..ops.creation import zeros_like
 from ..ops.sparse import rows_at, with_values
 from ..tensor.tensor import Tensor
 from .optimizer import Group, Optimizer
-from .options import require_betas, require_rate
+from .options import checked
 
 
 class SparseAdam(Optimizer):
@@ -28,13 +28,12 @@ class SparseAdam(Optimizer):
         eps: float = 1e-8,
         maximize: bool = False,
     ) -> None:
-        require_rate(lr)
         if not lr > 0.0:
             raise ValueError(f"Invalid learning rate: {lr}; it must be more than 0")
         if not eps > 0.0:
             raise ValueError(f"Invalid epsilon value: {eps}; it must be more than 0")
-        require_betas(betas)
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        options = checked(lr=lr, betas=betas, eps=eps, maximize=maximize)
+        super().__init__(params, options)
 
     def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
         """Refuse a dense gradient, which touches all rows."""
