@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..tensor.tensor import Tensor
-from . import functional
-from .module import Module
+from .convolution import repeated
+from .pooling import _Pool
 
 
-class _AdaptiveAvgPool(Module):
+class _AdaptivePool(_Pool):
     def __init__(self, output_size: Any) -> None:
         super().__init__()
         self.output_size = output_size
@@ -19,66 +19,59 @@ class _AdaptiveAvgPool(Module):
         return f"output_size={self.output_size}"
 
 
+class _AdaptiveAvgPool(_AdaptivePool):
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the average of each part."""
+        return self._pool(input, self.output_size)  # type: ignore[no-any-return]
+
+
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     """The averages of output_size even parts of the last axis."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the average of each part."""
-        return functional.adaptive_avg_pool1d(input, self.output_size)
+    _function = "adaptive_avg_pool1d"
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     """The averages of output_size even parts of the last two axes; None keeps an axis."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the average of each part."""
-        return functional.adaptive_avg_pool2d(input, self.output_size)
+    _function = "adaptive_avg_pool2d"
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     """The averages of output_size even parts of the last three axes; None keeps an axis."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the average of each part."""
-        return functional.adaptive_avg_pool3d(input, self.output_size)
+    _function = "adaptive_avg_pool3d"
 
 
-class _AdaptiveMaxPool(Module):
+class _AdaptiveMaxPool(_AdaptivePool):
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
-        super().__init__()
-        self.output_size = output_size
+        super().__init__(output_size)
         self.return_indices = return_indices
 
-    def extra_repr(self) -> str:
-        """Return the lengths asked for."""
-        return f"output_size={self.output_size}"
+    def forward(self, input: Tensor) -> Any:
+        """Return the largest of each part, and with return_indices where it stands."""
+        return self._pool(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     """The largest of each of output_size even parts of the last axis."""
 
-    def forward(self, input: Tensor) -> Any:
-        """Return the largest of each part, and with return_indices where it stands."""
-        return functional.adaptive_max_pool1d(input, self.output_size, self.return_indices)
+    _function = "adaptive_max_pool1d"
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     """The largest of each of output_size even parts of the last two axes; None keeps an axis."""
 
-    def forward(self, input: Tensor) -> Any:
-        """Return the largest of each part, and with return_indices where it stands."""
-        return functional.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+    _function = "adaptive_max_pool2d"
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     """The largest of each of output_size even parts of the last three axes; None keeps an axis."""
 
-    def forward(self, input: Tensor) -> Any:
-        """Return the largest of each part, and with return_indices where it stands."""
-        return functional.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+    _function = "adaptive_max_pool3d"
 
 
-class _FractionalMaxPool(Module):
+class _FractionalMaxPool(_Pool):
     axes = 0
 
     def __init__(
@@ -91,11 +84,11 @@ class _FractionalMaxPool(Module):
     ) -> None:
         super().__init__()
         name, axes = type(self).__name__, self.axes
-        self.kernel_size = _each(kernel_size, axes)
+        self.kernel_size = repeated(kernel_size, axes)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
-        self.output_size = None if output_size is None else _each(output_size, axes)
-        self.output_ratio = None if output_ratio is None else _each(output_ratio, axes)
+        self.output_size = None if output_size is None else repeated(output_size, axes)
+        self.output_ratio = None if output_ratio is None else repeated(output_ratio, axes)
         if output_size is None and output_ratio is None:
             raise ValueError(
                 f"{name} requires specifying either an output size, or a pooling ratio"
@@ -105,8 +98,9 @@ class _FractionalMaxPool(Module):
         if self.output_ratio is not None and not all(0 < one < 1 for one in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
-    def _pool(self, function: Any, input: Tensor) -> Any:
-        return function(
+    def forward(self, input: Tensor) -> Any:
+        """Return the largest of each window, and with return_indices where it stands."""
+        return self._pool(
             input,
             self.kernel_size,
             self.output_size,
@@ -120,22 +114,11 @@ class FractionalMaxPool2d(_FractionalMaxPool):
     """The largest of windows over the last two axes that begin where is drawn."""
 
     axes = 2
-
-    def forward(self, input: Tensor) -> Any:
-        """Return the largest of each window, and with return_indices where it stands."""
-        return self._pool(functional.fractional_max_pool2d, input)
+    _function = "fractional_max_pool2d"
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
     """The largest of windows over the last three axes that begin where is drawn."""
 
     axes = 3
-
-    def forward(self, input: Tensor) -> Any:
-        """Return the largest of each window, and with return_indices where it stands."""
-        return self._pool(functional.fractional_max_pool3d, input)
-
-
-def _each(given: Any, axes: int) -> tuple[Any, ...]:
-    """Return as many numbers as axes, from one or from as many."""
-    return tuple(given) if isinstance(given, tuple | list) else (given,) * axes
+    _function = "fractional_max_pool3d"

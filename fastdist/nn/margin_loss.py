@@ -30,9 +30,7 @@ class HingeEmbeddingLoss(_Loss):
         )
 
 
-class MarginRankingLoss(_Loss):
-    """What the first input lacks to be margin above the second, or where target is -1 below it."""
-
+class _MarginLoss(_Loss):
     def __init__(
         self,
         margin: float = 0.0,
@@ -42,6 +40,10 @@ class MarginRankingLoss(_Loss):
     ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
+
+
+class MarginRankingLoss(_MarginLoss):
+    """What the first input lacks to be margin above the second, or where target is -1 below it."""
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -50,20 +52,10 @@ class MarginRankingLoss(_Loss):
         )
 
 
-class CosineEmbeddingLoss(_Loss):
+class CosineEmbeddingLoss(_MarginLoss):
     """1 - cosine of the angle between the inputs where target is 1, what it is above margin where
     target is -1.
     """
-
-    def __init__(
-        self,
-        margin: float = 0.0,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""

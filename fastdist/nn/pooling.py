@@ -6,15 +6,19 @@ from typing import Any
 
 from ..tensor.tensor import Tensor
 from . import functional
+from .convolution import repeated
 from .module import Module
 
 
-def _each(given: Any, axes: int) -> tuple[Any, ...]:
-    """Return as many numbers as axes, from one or from as many."""
-    return tuple(given) if isinstance(given, tuple | list) else (given,) * axes
+class _Pool(Module):
+    # That of nn.functional.
+    _function = ""
+
+    def _pool(self, *arguments: Any, **options: Any) -> Any:
+        return getattr(functional, self._function)(*arguments, **options)
 
 
-class _MaxPool(Module):
+class _MaxPool(_Pool):
     def __init__(
         self,
         kernel_size: Any,
@@ -32,8 +36,9 @@ class _MaxPool(Module):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def _pool(self, function: Any, input: Tensor) -> Any:
-        return function(
+    def forward(self, input: Tensor) -> Any:
+        """Return the largest of each window, and with return_indices where it stands."""
+        return self._pool(
             input,
             self.kernel_size,
             self.stride,
@@ -54,35 +59,35 @@ class _MaxPool(Module):
 class MaxPool1d(_MaxPool):
     """The largest of each window along the last axis."""
 
-    def forward(self, input: Tensor) -> Any:
-        """Return the largest of each window, and with return_indices where it stands."""
-        return self._pool(functional.max_pool1d, input)
+    _function = "max_pool1d"
 
 
 class MaxPool2d(_MaxPool):
     """The largest of each window over the last two axes."""
 
-    def forward(self, input: Tensor) -> Any:
-        """Return the largest of each window, and with return_indices where it stands."""
-        return self._pool(functional.max_pool2d, input)
+    _function = "max_pool2d"
 
 
 class MaxPool3d(_MaxPool):
     """The largest of each window over the last three axes."""
 
-    def forward(self, input: Tensor) -> Any:
-        """Return the largest of each window, and with return_indices where it stands."""
-        return self._pool(functional.max_pool3d, input)
+    _function = "max_pool3d"
 
 
-class _MaxUnpool(Module):
+class _MaxUnpool(_Pool):
     axes = 0
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
-        self.kernel_size = _each(kernel_size, self.axes)
-        self.stride = _each(stride if stride is not None else kernel_size, self.axes)
-        self.padding = _each(padding, self.axes)
+        self.kernel_size = repeated(kernel_size, self.axes)
+        self.stride = repeated(stride if stride is not None else kernel_size, self.axes)
+        self.padding = repeated(padding, self.axes)
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        """Return zeros with input at indices."""
+        return self._pool(  # type: ignore[no-any-return]
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
 
     def extra_repr(self) -> str:
         """Return the windows."""
@@ -93,39 +98,24 @@ class MaxUnpool1d(_MaxUnpool):
     """Puts elements back to where MaxPool1d found them, among zeros."""
 
     axes = 1
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        """Return zeros with input at indices."""
-        return functional.max_unpool1d(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size
-        )
+    _function = "max_unpool1d"
 
 
 class MaxUnpool2d(_MaxUnpool):
     """Puts elements back to where MaxPool2d found them, among zeros."""
 
     axes = 2
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        """Return zeros with input at indices."""
-        return functional.max_unpool2d(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size
-        )
+    _function = "max_unpool2d"
 
 
 class MaxUnpool3d(_MaxUnpool):
     """Puts elements back to where MaxPool3d found them, among zeros."""
 
     axes = 3
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        """Return zeros with input at indices."""
-        return functional.max_unpool3d(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size
-        )
+    _function = "max_unpool3d"
 
 
-class _AvgPool(Module):
+class _AvgPool(_Pool):
     kernel_size: Any
     stride: Any
     padding: Any
@@ -138,6 +128,8 @@ class _AvgPool(Module):
 class AvgPool1d(_AvgPool):
     """The averages of windows along the last axis."""
 
+    _function = "avg_pool1d"
+
     def __init__(
         self,
         kernel_size: Any,
@@ -147,15 +139,15 @@ class AvgPool1d(_AvgPool):
         count_include_pad: bool = True,
     ) -> None:
         super().__init__()
-        self.kernel_size = _each(kernel_size, 1)
-        self.stride = _each(stride if stride is not None else kernel_size, 1)
-        self.padding = _each(padding, 1)
+        self.kernel_size = repeated(kernel_size, 1)
+        self.stride = repeated(stride if stride is not None else kernel_size, 1)
+        self.padding = repeated(padding, 1)
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the average of each window."""
-        return functional.avg_pool1d(
+        return self._pool(  # type: ignore[no-any-return]
             input,
             self.kernel_size,
             self.stride,
@@ -183,8 +175,9 @@ class _AvgPoolByDivisor(_AvgPool):
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def _pool(self, function: Any, input: Tensor) -> Tensor:
-        return function(  # type: ignore[no-any-return]
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the average of each window."""
+        return self._pool(  # type: ignore[no-any-return]
             input,
             self.kernel_size,
             self.stride,
@@ -198,20 +191,16 @@ class _AvgPoolByDivisor(_AvgPool):
 class AvgPool2d(_AvgPoolByDivisor):
     """The averages of windows over the last two axes."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the average of each window."""
-        return self._pool(functional.avg_pool2d, input)
+    _function = "avg_pool2d"
 
 
 class AvgPool3d(_AvgPoolByDivisor):
     """The averages of windows over the last three axes."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the average of each window."""
-        return self._pool(functional.avg_pool3d, input)
+    _function = "avg_pool3d"
 
 
-class _LPPool(Module):
+class _LPPool(_Pool):
     def __init__(
         self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
     ) -> None:
@@ -221,8 +210,9 @@ class _LPPool(Module):
         self.stride = stride
         self.ceil_mode = ceil_mode
 
-    def _pool(self, function: Any, input: Tensor) -> Tensor:
-        return function(  # type: ignore[no-any-return]
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the norm of each window."""
+        return self._pool(  # type: ignore[no-any-return]
             input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
         )
 
@@ -237,22 +227,16 @@ class _LPPool(Module):
 class LPPool1d(_LPPool):
     """The norms of windows along the last axis."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the norm of each window."""
-        return self._pool(functional.lp_pool1d, input)
+    _function = "lp_pool1d"
 
 
 class LPPool2d(_LPPool):
     """The norms of windows over the last two axes."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the norm of each window."""
-        return self._pool(functional.lp_pool2d, input)
+    _function = "lp_pool2d"
 
 
 class LPPool3d(_LPPool):
     """The norms of windows over the last three axes."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Return the norm of each window."""
-        return self._pool(functional.lp_pool3d, input)
+    _function = "lp_pool3d"

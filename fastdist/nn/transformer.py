@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from ..core.dtypes import DType
 from ..ops.creation import full
@@ -39,6 +39,13 @@ def _activation_of(activation: Activation) -> Callable[[Tensor], Tensor]:
     return found
 
 
+def _relu_or_gelu(activation: Callable[[Tensor], Tensor]) -> int:
+    """Return 1 for ReLU, 2 for GELU, else 0."""
+    if activation is functional.relu or isinstance(activation, ReLU):
+        return 1
+    return 2 if activation is functional.gelu or isinstance(activation, GELU) else 0
+
+
 def _is_causal(mask: Any, is_causal: bool | None, size: int) -> bool:
     """Return whether mask lets nobody look ahead, found out where is_causal does not say."""
     if is_causal is not None or mask is None:
@@ -58,26 +65,41 @@ def _copies(layer: Module, count: int) -> ModuleList:
 class _Layer(Module):
     """What the layers of encoder and decoder share: the feed-forward part, and a way round it."""
 
-    norm_first: bool
-    activation: Callable[[Tensor], Tensor]
+    # The attentions in the order of their rounds; the feed-forward part is one round more.
+    _attentions: ClassVar[tuple[str, ...]]
 
-    def _add_feed_forward(
+    def __init__(
         self,
         d_model: int,
-        dim_feedforward: int,
-        dropout: float,
-        eps: float,
-        bias: bool,
-        norms: int,
-        place: dict[str, Any],
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = functional.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
     ) -> None:
-        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **place)
+        super().__init__()
+        rest: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
+        for name in self._attentions:
+            made = MultiheadAttention(
+                d_model, nhead, dropout=dropout, batch_first=batch_first, **rest
+            )
+            setattr(self, name, made)
+        self.linear1 = Linear(d_model, dim_feedforward, **rest)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **place)
-        for i in range(1, norms + 1):
-            setattr(self, f"norm{i}", LayerNorm(d_model, eps=eps, bias=bias, **place))
-        for i in range(1, norms + 1):
+        self.linear2 = Linear(dim_feedforward, d_model, **rest)
+        rounds = range(1, len(self._attentions) + 2)
+        for i in rounds:
+            setattr(self, f"norm{i}", LayerNorm(d_model, eps=layer_norm_eps, **rest))
+        for i in rounds:
             setattr(self, f"dropout{i}", Dropout(dropout))
+        self.norm_first = norm_first
+        self.activation = _activation_of(activation)
+        self.activation_relu_or_gelu = _relu_or_gelu(self.activation)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         found: Tensor = self.linear2(self.dropout(self.activation(self.linear1(x))))
@@ -98,35 +120,7 @@ class TransformerEncoderLayer(_Layer):
     Source  Vaswani et al. 2017, "Attention Is All You Need"; Xiong et al. 2020 for norm_first
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = functional.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: DType | None = None,
-    ) -> None:
-        super().__init__()
-        place: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **place
-        )
-        sizes = d_model, dim_feedforward, dropout, layer_norm_eps, bias
-        self._add_feed_forward(*sizes, norms=2, place=place)
-        self.norm_first = norm_first
-        self.activation = _activation_of(activation)
-        kinds = ((functional.relu, ReLU), (functional.gelu, GELU))
-        found = [
-            self.activation is function or isinstance(self.activation, kind)
-            for function, kind in kinds
-        ]
-        self.activation_relu_or_gelu = found.index(True) + 1 if any(found) else 0
+    _attentions = ("self_attn",)
 
     def forward(
         self,
@@ -162,31 +156,7 @@ class TransformerDecoderLayer(_Layer):
             batch_first; or without batch
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = functional.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: DType | None = None,
-    ) -> None:
-        super().__init__()
-        place: dict[str, Any] = {"device": device, "dtype": dtype}
-        for name in ("self_attn", "multihead_attn"):
-            made = MultiheadAttention(
-                d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **place
-            )
-            setattr(self, name, made)
-        sizes = d_model, dim_feedforward, dropout, layer_norm_eps, bias
-        self._add_feed_forward(*sizes, norms=3, place=place)
-        self.norm_first = norm_first
-        self.activation = _activation_of(activation)
+    _attentions = ("self_attn", "multihead_attn")
 
     def forward(
         self,
