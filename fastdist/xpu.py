@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
+from .core.absent_gpus import device_count, empty_cache, is_available, manual_seed
 from .core.missing import explain_missing
 
 __all__ = ["device_count", "empty_cache", "is_available", "manual_seed"]
-
-
-def is_available() -> bool:
-    """Return False."""
-    return False
-
-
-def device_count() -> int:
-    """Return 0."""
-    return 0
-
-
-def empty_cache() -> None:
-    """Do nothing: there is no memory to give back."""
-
-
-def manual_seed(seed: int) -> None:
-    """Do nothing: no random numbers are drawn there."""
-
 
 explain_missing(__name__)

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from ..amp import GradScaler as _GradScaler
-from ..amp import autocast as _autocast
-from ..core.dtypes import DType, bfloat16
+from ..amp.older_names import AutocastOfDevice, GradScalerOfDevice
+from ..core.dtypes import bfloat16
 from ..core.missing import explain_missing
 
 __all__ = ["GradScaler", "autocast"]
 
 
-class autocast(_autocast):
+class autocast(AutocastOfDevice):
     """`amp.autocast("cpu")`."""
 
-    def __init__(
-        self, enabled: bool = True, dtype: DType = bfloat16, cache_enabled: bool = True
-    ) -> None:
-        super().__init__("cpu", dtype, enabled, cache_enabled)
+    _device_type = "cpu"
+    _dtype = bfloat16
 
 
-class GradScaler(_GradScaler):
+class GradScaler(GradScalerOfDevice):
     """`amp.GradScaler("cpu")`."""
 
-    def __init__(
-        self,
-        init_scale: float = 2.0**16,
-        growth_factor: float = 2.0,
-        backoff_factor: float = 0.5,
-        growth_interval: int = 2000,
-        enabled: bool = True,
-    ) -> None:
-        super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+    _device_type = "cpu"
 
 
 explain_missing(__name__)

@@ -67,7 +67,26 @@ class LogitRelaxedBernoulli(Odds):
         return _log(self.temperature, value) + away - 2 * away.exp().log1p()
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class _Relaxed(TransformedDistribution):
+    """What is relaxed as logits or logarithms, and then squeezed: its parameters are the base's."""
+
+    @property
+    def temperature(self) -> Any:
+        """Return the temperature."""
+        return self.base_dist.temperature
+
+    @property
+    def logits(self) -> Tensor:
+        """Return the log odds, or the logarithms of the probabilities."""
+        return self.base_dist.logits
+
+    @property
+    def probs(self) -> Tensor:
+        """Return the probabilities."""
+        return self.base_dist.probs
+
+
+class RelaxedBernoulli(_Relaxed):
     """A relaxed draw of 0 or 1."""
 
     arg_constraints: ClassVar[Any] = Odds.arg_constraints
@@ -84,21 +103,6 @@ class RelaxedBernoulli(TransformedDistribution):
     ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
-
-    @property
-    def temperature(self) -> Any:
-        """Return the temperature."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        """Return the log odds of 1."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        """Return the probabilities of 1."""
-        return self.base_dist.probs
 
 
 class ExpRelaxedCategorical(OverCategorical):
@@ -138,7 +142,7 @@ class ExpRelaxedCategorical(OverCategorical):
         return score + math.lgamma(k) + (k - 1) * _log(self.temperature, value)
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(_Relaxed):
     """A relaxed one-hot row: a point of the simplex."""
 
     arg_constraints: ClassVar[Any] = OverCategorical.arg_constraints
@@ -155,21 +159,6 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
-
-    @property
-    def temperature(self) -> Any:
-        """Return the temperature."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        """Return the logarithms of the probabilities."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        """Return the probabilities."""
-        return self.base_dist.probs
 
 
 def _log(temperature: Any, like: Tensor) -> Tensor:

@@ -1,0 +1,41 @@
+"""Mixed precision of one kind of device, as `cpu.amp` and `cuda.amp` name it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ..core.dtypes import DType
+from .autocast_mode import autocast
+from .grad_scaler import GradScaler
+
+__all__ = ["AutocastOfDevice", "GradScalerOfDevice"]
+
+
+class AutocastOfDevice(autocast):
+    """`autocast` for the kind of device that a subclass names, with the dtype usual there."""
+
+    _device_type: ClassVar[str]
+    _dtype: ClassVar[DType]
+
+    def __init__(
+        self, enabled: bool = True, dtype: DType | None = None, cache_enabled: bool = True
+    ) -> None:
+        dtype = self._dtype if dtype is None else dtype
+        super().__init__(self._device_type, dtype, enabled, cache_enabled)
+
+
+class GradScalerOfDevice(GradScaler):
+    """`GradScaler` for the kind of device that a subclass names."""
+
+    _device_type: ClassVar[str]
+
+    def __init__(
+        self,
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        settings = init_scale, growth_factor, backoff_factor, growth_interval, enabled
+        super().__init__(self._device_type, *settings)

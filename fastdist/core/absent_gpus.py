@@ -1,0 +1,23 @@
+"""What fastdist answers for GPUs that it has no kernels for: `mps` and `xpu` name it."""
+
+from __future__ import annotations
+
+__all__ = ["device_count", "empty_cache", "is_available", "manual_seed"]
+
+
+def is_available() -> bool:
+    """Return False."""
+    return False
+
+
+def device_count() -> int:
+    """Return 0."""
+    return 0
+
+
+def empty_cache() -> None:
+    """Do nothing: there is no memory to give back."""
+
+
+def manual_seed(seed: int) -> None:
+    """Do nothing: no random numbers are drawn there."""
