@@ -131,12 +131,13 @@ class SafeUnpickler:
 
     def _appends(self) -> None:
         items = self._pop_mark()
-        holder = self._stack[-1]
-        if type(holder) is list:
-            holder.extend(items)
-        else:
-            extend = getattr(self._allowed(holder), "extend", None) or holder.append
-            extend(items) if hasattr(holder, "extend") else [extend(item) for item in items]
+        holder = self._holder(list)
+        extend = getattr(holder, "extend", None)
+        if extend is not None:
+            extend(items)
+            return
+        for item in items:
+            holder.append(item)
 
     def _setitem(self) -> None:
         value, key = self._stack.pop(), self._stack.pop()
