@@ -25,6 +25,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="see the list, or all")
     parser.add_argument("--rounds", type=at_least_two, default=DEFAULT_ROUNDS)
+    parser.add_argument(
+        "--against", metavar="COMMIT", help="this tree beside that of a commit, in turns"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the ratios there")
     options = parser.parse_args()
@@ -33,15 +36,20 @@ def main() -> None:
         return
     if unknown := set(options.names) - {*known, "all"}:
         parser.error(f"no benchmark {', '.join(sorted(unknown))}; known: {', '.join(known)}, all")
+    names = [*known] if "all" in options.names else [*dict.fromkeys(options.names)]
+    if options.against:
+        if options.json or options.svg:
+            parser.error("--against prints its tables; --json and --svg are for the peer's")
+        against = importlib.import_module("bench.against")
+        if slower := against.measure(names, options.against, options.rounds):
+            raise SystemExit(f"slower than {options.against}: {', '.join(r.name for r in slower)}")
+        return
     one_thread_each()
     # Before torch, which loads NumPy as well: whoever comes first chooses the kernels of its BLAS.
     importlib.import_module("fastdist")
     facts = machine()
     print(machine_line(facts))
-    results = [
-        run(name, options.rounds)
-        for name in (known if "all" in options.names else dict.fromkeys(options.names))
-    ]
+    results = [run(name, options.rounds) for name in names]
     figures: dict[str, Any] = {"machine": facts, "results": results}
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
@@ -70,7 +78,11 @@ def listing(known: dict[str, str]) -> str:
     width = max(map(len, known), default=0)
     lines = [f"  {name.ljust(width)}  {about}" for name, about in known.items()]
     return "\n".join(
-        ["usage: python -m bench NAME... | all  [--rounds N] [--json FILE] [--svg FILE]", *lines]
+        [
+            "usage: python -m bench NAME... | all  [--rounds N] [--json FILE] [--svg FILE]",
+            "       python -m bench NAME... | all  --against COMMIT  [--rounds N]",
+            *lines,
+        ]
     )
 
 

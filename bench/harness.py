@@ -105,6 +105,16 @@ class Row:
         )
 
 
+# Who times the cases in the place of `compare`; see against.py.
+_conductor: Callable[[Sequence[Case], int], list[Row]] | None = None
+
+
+def timed_by(conductor: Callable[[Sequence[Case], int], list[Row]]) -> None:
+    """Let conductor time what `compare` is given from now on, without a peer."""
+    global _conductor
+    _conductor = conductor
+
+
 def one_thread_each() -> None:
     """Give BLAS, OpenMP and Numba one thread; works only before NumPy is imported."""
     for variable in _THREAD_VARIABLES:
@@ -112,7 +122,9 @@ def one_thread_each() -> None:
 
 
 def peer_torch() -> Any:
-    """Return torch on one thread, or None where it is not installed."""
+    """Return torch on one thread, or None where it is not installed or not the peer."""
+    if _conductor is not None:
+        return None
     try:
         torch = importlib.import_module("torch")
     except ModuleNotFoundError:
@@ -131,6 +143,8 @@ def stopwatch(work: str | Callable[[], object], **names: Any) -> Stopwatch:
 
 def compare(cases: Sequence[Case], rounds: int = DEFAULT_ROUNDS) -> list[Row]:
     """Time all cases in interleaved rounds of one sample each, at least two rounds."""
+    if _conductor is not None:
+        return _conductor(cases, rounds)
     numbers = [case.number or turns_per_sample(case.ours) for case in cases]
     ours: list[list[float]] = [[] for _ in cases]
     peers: list[list[float]] = [[] for _ in cases]
@@ -169,12 +183,12 @@ def row(case: Case, ours_s: Sequence[float], peer_s: Sequence[float]) -> Row:
     )
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[Row], sides: tuple[str, str] = ("fastdist", "peer")) -> str:
     """Return rows as text: time a turn, quartiles in brackets, rates, and whether targets are met.
 
     A column that says nothing of any row is left out.
     """
-    lines = [("case", "fastdist", "peer", "ratio", "rate (peer's)", "target")]
+    lines = [("case", *sides, "ratio", f"rate ({sides[1]}'s)", "target")]
     for row in rows:
         verdict = "" if row.target is None else f"{row.target:g}{' missed' if row.missed else ''}"
         ratio = "" if row.ratio is None else f"{row.ratio.median:.2f} [{_range(row.ratio, 1.0)}]"

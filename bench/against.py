@@ -1,0 +1,177 @@
+"""`python -m bench NAME --against COMMIT`: fastdist of this tree beside that of a commit, in turns.
+
+Two processes run the benchmark's module of this tree: one imports fastdist and kernels as they are
+here, the other as they are in the commit. Neither times by itself: where the module calls
+`harness.compare`, it offers its cases to the process that began them, which asks both for samples
+in interleaved rounds. So the machine's wandering clock falls on both alike, and a ratio is new /
+old. torch is left out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from bench import harness
+from bench.harness import Case, Row, Stopwatch, compare, table
+
+# The lower quartile of new / old above which a case has become slower.
+LIMIT = 1.03
+# These are so short, or so much the memory's, that their ratio wanders further.
+_WIDER = {"matmul": 1.05, "mul": 1.05, "exp": 1.05}
+_ROOT = Path(__file__).parents[1]
+_END_S = 60.0
+
+
+def measure(names: Sequence[str], commit: str, rounds: int) -> list[Row]:
+    """Print the table of each benchmark, new beside old, and return the rows that became slower.
+
+    Raises  SystemExit where git has no such commit, or a side cannot run a benchmark
+    """
+    slower = []
+    with tempfile.TemporaryDirectory(prefix="bench-against-") as folder:
+        sides = [_side(Path(folder, "new"), None), _side(Path(folder, "old"), commit)]
+        for name in names:
+            print(f"\n{name} against {commit}, {rounds} rounds, ratio = new / old", flush=True)
+            rows = _rows(name, sides, rounds)
+            print(table(rows, ("new", "old")), flush=True)
+            slower += [row for row in rows if is_slower(row)]
+    return slower
+
+
+def is_slower(row: Row) -> bool:
+    """Return whether three of four ratios are above the limit of this case."""
+    return row.ratio is not None and row.ratio.low > _WIDER.get(row.name.partition(" ")[0], LIMIT)
+
+
+def _side(folder: Path, commit: str | None) -> Path:
+    """Return a folder from which a process imports this tree's bench, and fastdist of a commit."""
+    folder.mkdir()
+    (folder / "bench").symlink_to(_ROOT / "bench")
+    if commit is None:
+        for package in ("fastdist", "kernels"):
+            (folder / package).symlink_to(_ROOT / package)
+        return folder
+    archive = subprocess.run(
+        ["git", "-C", str(_ROOT), "archive", commit, "fastdist", "kernels"],
+        check=False,
+        capture_output=True,
+    )
+    if archive.returncode:
+        raise SystemExit(f"--against {commit}: {archive.stderr.decode().strip()}")
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
+    return folder
+
+
+def _rows(name: str, sides: Sequence[Path], rounds: int) -> list[Row]:
+    rows: list[Row] = []
+    with _Player(name, sides[0], rounds) as new, _Player(name, sides[1], rounds) as old:
+        while True:
+            offered, known = new.cases(), old.cases()
+            if offered is None or known is None:
+                break
+            places = {title: place for place, (title, _, _) in enumerate(known)}
+            cases = [
+                Case(title, new.watch(place), old.watch(places[title]), number=number, parts=parts)
+                for place, (title, number, parts) in enumerate(offered)
+                if title in places
+            ]
+            if left_out := [title for title, _, _ in offered if title not in places]:
+                print(f"not in the old one: {', '.join(left_out)}", flush=True)
+            rows += compare(cases, rounds)
+            new.go_on()
+            old.go_on()
+    return rows
+
+
+class _Player:
+    """A process that runs a benchmark, and takes a sample when it is asked to."""
+
+    def __init__(self, name: str, folder: Path, rounds: int) -> None:
+        self._called = f"{name}, {folder.name}"
+        self._here, there = Pipe()
+        # In its folder, which is where -m looks first, before any installed fastdist.
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench.against", name, str(rounds), str(there.fileno())],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(folder)},
+            pass_fds=[there.fileno()],
+        )
+        there.close()
+
+    def _hear(self) -> Any:
+        try:
+            return self._here.recv()
+        except EOFError:
+            raise SystemExit(
+                f"{self._called}: its process ended with {self._process.wait()}; what it said "
+                "stands above"
+            ) from None
+
+    def cases(self) -> list[tuple[str, int | None, int]] | None:
+        """Return the name, the turns a sample and the parts of each case; None at the end."""
+        offered: list[tuple[str, int | None, int]] | None = self._hear()
+        return offered
+
+    def watch(self, place: int) -> Stopwatch:
+        """Return the stopwatch of the case at that place."""
+
+        def seconds(turns: int) -> float:
+            self._here.send((place, turns))
+            took: float = self._hear()
+            return took
+
+        return seconds
+
+    def go_on(self) -> None:
+        """Let the benchmark go on to its next cases."""
+        self._here.send(None)
+
+    def __enter__(self) -> _Player:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._here.close()
+        try:
+            self._process.wait(_END_S if kind is None else 0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _play(name: str, rounds: int, link: Connection) -> None:
+    """Run a benchmark whose cases are timed by who holds the other end of link."""
+
+    def offer(cases: Sequence[Case], rounds: int) -> list[Row]:
+        link.send([(case.name, case.number, case.parts) for case in cases])
+        samples: list[list[float]] = [[0.0, 0.0] for _ in cases]
+        while (asked := link.recv()) is not None:
+            place, turns = asked
+            case = cases[place]
+            seconds = case.ours(turns)
+            samples[place].append(seconds / turns / case.parts)
+            link.send(seconds)
+        return [harness.row(case, ours, []) for case, ours in zip(cases, samples, strict=True)]
+
+    harness.one_thread_each()
+    importlib.import_module("fastdist")
+    harness.timed_by(offer)
+    importlib.import_module(f"bench.{name}").run(rounds)
+    link.send(None)
+
+
+if __name__ == "__main__":
+    _play(sys.argv[1], int(sys.argv[2]), Connection(int(sys.argv[3])))

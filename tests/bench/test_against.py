@@ -1,0 +1,100 @@
+"""The claim that `--against` times both trees in turns, and fails for what became slower."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import against
+from bench.harness import Case, row
+
+ROOT = Path(__file__).resolve().parents[2]
+TINY = '''
+"""Two things to time."""
+import time
+from bench.harness import Case, compare, peer_torch
+
+def run(rounds):
+    import fastdist, kernels
+    assert peer_torch() is None
+    def nap(n):
+        time.sleep(fastdist.NAP_S)
+        return fastdist.NAP_S * n
+    same = compare([Case("same", lambda n: n * 1e-3, number=2)], rounds)
+    extra = [Case("only new", lambda n: 1.0, number=1)] if fastdist.HAS_MORE else []
+    return same + compare([Case("nap", nap, number=3, parts=3), *extra], rounds)
+'''
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Return a tree whose fastdist naps longer than that of its only commit."""
+    shutil.copytree(ROOT / "bench", tmp_path / "bench", ignore=shutil.ignore_patterns("results"))
+    (tmp_path / "bench" / "tiny.py").write_text(TINY)
+    for package in ("fastdist", "kernels"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("NAP_S = 0.001\nHAS_MORE = False\n")
+    who = ("-c", "user.name=test", "-c", "user.email=test@localhost")
+    for words in (("init", "-q"), ("add", "-A"), (*who, "commit", "-q", "-m", "old")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    (tmp_path / "fastdist" / "__init__.py").write_text("NAP_S = 0.002\nHAS_MORE = True\n")
+    return tmp_path
+
+
+def bench(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bench", *words],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tree)},
+    )
+
+
+def test_what_became_slower_is_named_and_fails(tree: Path) -> None:
+    run = bench(tree, "tiny", "--against", "HEAD", "--rounds", "4")
+    assert run.returncode == 1, run.stderr
+    assert run.stderr.strip() == "slower than HEAD: nap"
+    lines = {line.split("  ")[0]: line for line in run.stdout.splitlines()}
+    assert lines["nap"].split() == "nap 667 us [667-667] 333 us [333-333] 2.00 [2-2]".split()
+    assert lines["same"].endswith("1.00 [1-1]")
+    assert "not in the old one: only new" in run.stdout
+
+
+def test_nothing_became_slower(tree: Path) -> None:
+    (tree / "fastdist" / "__init__.py").write_text("NAP_S = 0.0005\nHAS_MORE = False\n")
+    run = bench(tree, "tiny", "--against", "HEAD", "--rounds", "2")
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_a_commit_that_is_none_and_a_tree_that_cannot_run_are_named(tree: Path) -> None:
+    run = bench(tree, "tiny", "--against", "nowhere", "--rounds", "2")
+    assert run.returncode == 1
+    assert run.stderr.startswith("--against nowhere: ") and "nowhere" in run.stderr[20:]
+    (tree / "fastdist" / "__init__.py").write_text("NAP_S = 0.0005\n")
+    run = bench(tree, "tiny", "--against", "HEAD", "--rounds", "2")
+    assert run.returncode == 1
+    assert "has no attribute 'HAS_MORE'" in run.stderr
+    assert "tiny, new: its process ended with 1; what it said stands above" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "ratios", "slower"),
+    [
+        ("add 8x8", [1.02, 1.02, 1.5, 1.5], False),
+        ("add 8x8", [1.04, 1.04, 1.04, 1.5], True),
+        ("matmul 8x8", [1.04, 1.04, 1.04, 1.5], False),
+        ("matmul 8x8", [1.06, 1.06, 1.06, 1.5], True),
+    ],
+)
+def test_three_of_four_rounds_must_be_above_the_limit(
+    name: str, ratios: list[float], slower: bool
+) -> None:
+    found = row(Case(name, lambda n: 0.0), ratios, [1.0] * len(ratios))
+    assert against.is_slower(found) is slower
