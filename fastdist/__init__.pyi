@@ -33,6 +33,7 @@ from . import optim as optim
 from . import overrides as overrides
 from . import random as random
 from . import serialization as serialization
+from . import signal as signal
 from . import sparse as sparse
 from . import special as special
 from . import storage as storage
@@ -106,10 +107,15 @@ from .namespace.settings import set_flush_denormal as set_flush_denormal
 from .namespace.settings import set_num_interop_threads as set_num_interop_threads
 from .namespace.settings import use_deterministic_algorithms as use_deterministic_algorithms
 from .amp import autocast as autocast
+from .signal.windows import bartlett_window as bartlett_window
+from .signal.windows import blackman_window as blackman_window
 from .nn.functional import celu_ as celu_
 from .compiler import compile as compile
 from .amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
+from .signal.windows import hamming_window as hamming_window
+from .signal.windows import hann_window as hann_window
 from .amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
+from .signal.windows import kaiser_window as kaiser_window
 from .serialization import load as load
 from .nn.functional import rrelu_ as rrelu_
 from .serialization import save as save

@@ -51,6 +51,7 @@ ROOMS = frozenset(
         "overrides",
         "random",
         "serialization",
+        "signal",
         "sparse",
         "special",
         "storage",

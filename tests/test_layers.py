@@ -56,6 +56,7 @@ ROOMS: dict[str, set[str]] = {
     "_C": {"core"},
     "__config__": {"namespace"},
     "testing": {"namespace"},
+    "signal": {"namespace"},
     "sparse": {"namespace"},
     "special": {"namespace"},
     "distributions": {"namespace", "autograd"},

@@ -1,0 +1,10 @@
+"""PyTorch's room for signals: windows, by which a stretch of samples is faded in and out."""
+
+from __future__ import annotations
+
+from ..core.missing import explain_missing
+from . import windows
+
+__all__ = ["windows"]
+
+explain_missing(__name__, windows.__name__)

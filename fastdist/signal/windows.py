@@ -1,0 +1,284 @@
+"""Windows: weights by which a stretch of samples is faded in and out.
+
+The names of torch.signal.windows make symmetric windows unless told otherwise; those of fastdist
+itself (`hann_window` and kin) periodic ones, whose next element would be the first again. `**more`
+is what `zeros` takes: dtype, layout, device, requires_grad.
+
+Raises  ValueError (of the periodic ones RuntimeError) for a negative length, and for dtypes other
+        than float32 and float64 (the periodic ones take any floating one)
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.dtypes import DType, dtype_of, float32, float64
+from ..core.errors import DTypeError, ShapeError
+from ..core.memory_format import strided
+from ..dispatch.arguments import checked
+from ..dispatch.promotion import get_default_dtype
+from ..ops.creation import finish
+from ..tensor.tensor import Tensor
+
+__all__ = [
+    "bartlett",
+    "blackman",
+    "cosine",
+    "exponential",
+    "gaussian",
+    "general_cosine",
+    "general_hamming",
+    "hamming",
+    "hann",
+    "kaiser",
+    "nuttall",
+]
+
+Array = np.ndarray[Any, Any]
+_BLACKMAN = (0.42, 0.5, 0.08)
+_NUTTALL = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
+
+
+@checked
+def bartlett(M: int, *, sym: bool = True, **more: Any) -> Tensor:
+    """Return the triangle from 0 to 1 and back."""
+    _require("bartlett", M, more)
+    return _made(_triangle(M, _steps(M, sym)), more)
+
+
+@checked
+def blackman(M: int, *, sym: bool = True, **more: Any) -> Tensor:
+    """Return Blackman's window, a sum of three cosines."""
+    _require("blackman", M, more)
+    return _made(_cosines(M, _steps(M, sym), _BLACKMAN), more)
+
+
+@checked
+def cosine(M: int, *, sym: bool = True, **more: Any) -> Tensor:
+    """Return half a wave, which ends half a step before its zeros."""
+    _require("cosine", M, more)
+    wave = np.sin(np.pi * (np.arange(M) + 0.5) / (_steps(M, sym) + 1))
+    return _made(wave, more)
+
+
+@checked
+def exponential(
+    M: int,
+    *,
+    center: float | None = None,
+    tau: float = 1.0,
+    sym: bool = True,
+    **more: Any,
+) -> Tensor:
+    """Return 1 at the center (the middle unless given), and on both sides a decay by e each tau.
+
+    Raises  ValueError for a tau that is not positive, or a center of a symmetric window
+    """
+    _require("exponential", M, more)
+    if tau <= 0:
+        raise ValueError(f"Tau must be positive, got: {tau} instead.")
+    if sym and center is not None:
+        raise ValueError("Center must be None for symmetric windows")
+    middle = _steps(M, sym) / 2 if center is None else center
+    decay = np.exp(-np.abs(np.arange(M) - middle) / tau)
+    return _made(decay, more)
+
+
+@checked
+def gaussian(
+    M: int,
+    *,
+    std: float = 1.0,
+    sym: bool = True,
+    **more: Any,
+) -> Tensor:
+    """Return a bell of a standard deviation, 1 in the middle.
+
+    Raises  ValueError for a std that is not positive
+    """
+    _require("gaussian", M, more)
+    if std <= 0:
+        raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
+    bell = np.exp(-0.5 * ((np.arange(M) - _steps(M, sym) / 2) / std) ** 2)
+    return _made(bell, more)
+
+
+@checked
+def general_cosine(
+    M: int,
+    *,
+    a: Sequence[float],
+    sym: bool = True,
+    **more: Any,
+) -> Tensor:
+    """Return a sum of cosines: a[0] - a[1] cos(x) + a[2] cos(2 x) ..., x going once round.
+
+    Raises  ValueError for no coefficients, TypeError for what is no list
+    """
+    _require("general_cosine", M, more)
+    if not isinstance(a, Sequence):
+        raise TypeError("Coefficients must be a list/tuple")
+    if not a:
+        raise ValueError("Coefficients cannot be empty")
+    return _made(_cosines(M, _steps(M, sym), a), more)
+
+
+@checked
+def general_hamming(
+    M: int,
+    *,
+    alpha: float = 0.54,
+    sym: bool = True,
+    **more: Any,
+) -> Tensor:
+    """Return alpha - (1 - alpha) cos(x), x going once round."""
+    _require("general_hamming", M, more)
+    wave = _cosines(M, _steps(M, sym), (alpha, 1.0 - alpha))
+    return _made(wave, more)
+
+
+@checked
+def hamming(M: int, *, sym: bool = True, **more: Any) -> Tensor:
+    """Return Hamming's window, 0.08 at its ends."""
+    _require("hamming", M, more)
+    return _made(_cosines(M, _steps(M, sym), (0.54, 0.46)), more)
+
+
+@checked
+def hann(M: int, *, sym: bool = True, **more: Any) -> Tensor:
+    """Return Hann's window, one cosine raised to 0 ... 1."""
+    _require("hann", M, more)
+    return _made(_cosines(M, _steps(M, sym), (0.5, 0.5)), more)
+
+
+@checked
+def kaiser(
+    M: int,
+    *,
+    beta: float = 12.0,
+    sym: bool = True,
+    **more: Any,
+) -> Tensor:
+    """Return Kaiser's window, the narrower the larger beta is.
+
+    Raises  ValueError for a negative beta
+    """
+    _require("kaiser", M, more)
+    if beta < 0:
+        raise ValueError(f"beta must be non-negative, got: {beta} instead.")
+    return _made(_bessel(M, _steps(M, sym), beta), more)
+
+
+@checked
+def nuttall(M: int, *, sym: bool = True, **more: Any) -> Tensor:
+    """Return Nuttall's window, a sum of four cosines."""
+    _require("nuttall", M, more)
+    return _made(_cosines(M, _steps(M, sym), _NUTTALL), more)
+
+
+@checked
+def bartlett_window(window_length: int, periodic: bool = True, **more: Any) -> Tensor:
+    """Return the triangle from 0 to 1 and back."""
+    steps = _steps_of("bartlett_window", window_length, periodic, more)
+    return _made(_triangle(window_length, steps), more)
+
+
+@checked
+def blackman_window(window_length: int, periodic: bool = True, **more: Any) -> Tensor:
+    """Return Blackman's window, a sum of three cosines."""
+    steps = _steps_of("blackman_window", window_length, periodic, more)
+    return _made(_cosines(window_length, steps, _BLACKMAN), more)
+
+
+@checked
+def hamming_window(
+    window_length: int,
+    periodic: bool = True,
+    alpha: float = 0.54,
+    beta: float = 0.46,
+    **more: Any,
+) -> Tensor:
+    """Return alpha - beta cos(x), x going once round."""
+    steps = _steps_of("hamming_window", window_length, periodic, more)
+    return _made(_cosines(window_length, steps, (alpha, beta)), more)
+
+
+@checked
+def hann_window(window_length: int, periodic: bool = True, **more: Any) -> Tensor:
+    """Return Hann's window, one cosine raised to 0 ... 1."""
+    steps = _steps_of("hann_window", window_length, periodic, more)
+    return _made(_cosines(window_length, steps, (0.5, 0.5)), more)
+
+
+@checked
+def kaiser_window(
+    window_length: int, periodic: bool = True, beta: float = 12.0, **more: Any
+) -> Tensor:
+    """Return Kaiser's window, the narrower the larger beta is."""
+    steps = _steps_of("kaiser_window", window_length, periodic, more)
+    return _made(_bessel(window_length, steps, beta), more)
+
+
+def _require(name: str, M: int, more: dict[str, Any]) -> None:
+    wanted = _dtype_of(more)
+    if operator.index(M) < 0:
+        raise ValueError(f"{name} requires non-negative window length, got M={M}")
+    if wanted not in (float32, float64):
+        raise ValueError(f"{name} expects float32 or float64 dtypes, got: {wanted!r}")
+    if more.get("layout") not in (None, strided):
+        raise ValueError(f"{name} is implemented for strided tensors only, got: {more['layout']!r}")
+
+
+def _steps(M: int, sym: bool) -> int:
+    """Return how many steps a window takes from its first element to the one that is like it."""
+    return M - 1 if sym or M < 2 else M
+
+
+def _steps_of(name: str, length: int, periodic: bool, more: dict[str, Any]) -> int:
+    wanted = _dtype_of(more)
+    if not wanted.is_floating_point:
+        raise DTypeError(f"{name} expects floating point dtypes, got: {wanted!r}")
+    if operator.index(length) < 0:
+        raise ShapeError(f"{name} requires non-negative window_length, got window_length={length}")
+    if more.get("layout") not in (None, strided):
+        raise ShapeError(f"{name} is not implemented for sparse types, got: {more['layout']!r}")
+    return _steps(length, not periodic)
+
+
+def _dtype_of(more: dict[str, Any]) -> DType:
+    given = more.get("dtype")
+    return get_default_dtype() if given is None else dtype_of(given)
+
+
+def _turns(M: int, steps: int) -> Array:
+    """Return how far along each element lies, from 0 to 1; a single one in the middle."""
+    return np.arange(M) / steps if M > 1 else np.full(M, 0.5)
+
+
+def _cosines(M: int, steps: int, weights: Sequence[float]) -> Array:
+    if M == 1:
+        return np.ones(1)
+    angle = 2.0 * np.pi * _turns(M, steps)
+    waves = [(-1) ** i * weight * np.cos(i * angle) for i, weight in enumerate(weights)]
+    return np.asarray(sum(waves))
+
+
+def _triangle(M: int, steps: int) -> Array:
+    return 1.0 - np.abs(2.0 * _turns(M, steps) - 1.0)
+
+
+def _bessel(M: int, steps: int, beta: float) -> Array:
+    height = np.sqrt(np.maximum(1.0 - (2.0 * _turns(M, steps) - 1.0) ** 2, 0.0))
+    # NaN for a beta whose i0 is more than float64 holds, as in PyTorch.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(np.i0(beta * height) / np.i0(beta))
+
+
+def _made(values: Array, more: dict[str, Any]) -> Tensor:
+    values = values.astype(_dtype_of(more).numpy)
+    given = {key: value for key, value in more.items() if key != "dtype"}
+    return finish(values, **{"device": None, "requires_grad": False, **given})
