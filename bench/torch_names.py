@@ -17,10 +17,18 @@ from typing import Any
 
 _JSON = Path(__file__).parents[1] / "tests/namespace/torch_names.json"
 ROOMS = (
-    "", "Tensor", "func", "nn", "nn.functional", "nn.init", "nn.Module", "nn.utils",
-    "nn.utils.parametrizations", "nn.utils.parametrize", "nn.utils.prune", "nn.utils.rnn",
-    "nn.utils.stateless", "optim", "optim.lr_scheduler", "optim.swa_utils", "utils.data",
+    "", "Tensor", "accelerator", "amp", "autograd", "autograd.forward_ad", "autograd.functional",
+    "autograd.graph", "autograd.profiler", "cuda", "distributions", "fft", "func", "futures",
+    "multiprocessing", "nn", "nn.attention", "nn.functional", "nn.init", "nn.Module", "nn.modules",
+    "nn.parallel", "nn.utils", "nn.utils.parametrizations", "nn.utils.parametrize",
+    "nn.utils.prune", "nn.utils.rnn", "nn.utils.stateless", "optim", "optim.lr_scheduler",
+    "optim.swa_utils", "overrides", "profiler", "random", "signal.windows", "special", "types",
+    "utils", "utils.benchmark", "utils.checkpoint", "utils.data", "utils.dlpack", "utils.hooks",
+    "utils.model_zoo", "utils.module_tracker", "utils.weak",
 )  # fmt: skip
+
+# What files leave lying about: no user has these from them.
+_NOT_OFFERED = frozenset({"S", "T", "TYPE_CHECKING", "common_args", "multi_dim_common"})
 
 
 def room(top: str, path: str) -> Any:
@@ -54,7 +62,8 @@ def _public(home: Any) -> list[str]:
         typing_alone = getattr(one, "__module__", "") == "torch._C" and inspect.isclass(one)
         if not name.startswith("_") and not from_elsewhere and not typing_alone:
             listed.add(name)
-    return sorted(name for name in listed if not name.startswith("_"))
+    hidden = {name for name in listed if name.startswith("_") or name in _NOT_OFFERED}
+    return sorted(listed - hidden)
 
 
 def read() -> dict[str, dict[str, list[str]]]:
