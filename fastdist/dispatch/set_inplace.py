@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.caller_warning import warn_caller
 from ..core.errors import DTypeError, GraphError, ShapeError
 from ..devices.backend import backend_of
 from ..tensor.layout import Shape, contiguous_strides, count_elements
@@ -148,7 +149,35 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     return same and storage_offset(self) == storage_offset(tensor)
 
 
+def resize(self: Tensor, *sizes: Any) -> Tensor:
+    """Return the elements under other sizes: reshape is the newer name.
+
+    Raises  RuntimeError for another number of elements
+    """
+    warn_caller("non-inplace resize is deprecated", once=True)
+    given = sizes[0] if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else sizes
+    shape, numel = _sizes(given), self.layout.numel
+    if count_elements(shape) != numel:
+        raise ShapeError(
+            f"requested resize to {list(shape)} ({count_elements(shape)} elements in total), but "
+            f"the given tensor has a size of {list(self.layout.shape)} ({numel} elements). "
+            "autograd's resize can only change the shape of a given tensor, while preserving the "
+            "number of elements."
+        )
+    return self.reshape(shape)
+
+
+def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
+    """Return the elements under another tensor's sizes: reshape_as is the newer name.
+
+    Raises  RuntimeError for another number of elements
+    """
+    return resize(self, tensor.layout.shape)
+
+
 METHODS: dict[str, Any] = {
+    "resize": resize,
+    "resize_as": resize_as,
     "set_": set_,
     "resize_": resize_,
     "resize_as_": resize_as_,

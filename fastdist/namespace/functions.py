@@ -19,13 +19,13 @@ from ..dispatch.view import detach
 from ..dispatch.view_inplace import detach_, view_inplace_of
 from ..engine.backward import backward as engine_backward
 from ..graph.forward_grad import ForwardADLevel
-from ..ops import creation, joining, movement, subscript
+from ..ops import creation, joining, movement, strided, subscript
 from ..tensor import dlpack, pickling, shared_memory, typed_storage
 from ..tensor.memory import bound, root_of, storage_offset
 from ..tensor.methods import TensorMethods
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, wrap
-from . import questions
+from . import by_element, questions
 from .names import VIEW_INPLACE
 
 
@@ -97,6 +97,17 @@ def new_empty(
 ) -> Tensor:
     """Return memory of size, in this tensor's dtype and on its device unless told otherwise."""
     return creation.empty(*size, **_like(self, dtype, device), **more)
+
+
+def new_empty_strided(
+    self: Tensor, size: Any, stride: Any, dtype: Any = None, device: Any = None, **more: Any
+) -> Tensor:
+    """Return memory of size whose elements lie stride apart, in this tensor's dtype and on its
+    device unless told otherwise.
+    """
+    from ..ops.given_memory import empty_strided
+
+    return empty_strided(size, stride, **_like(self, dtype, device), **more)
 
 
 def new_full(
@@ -235,6 +246,38 @@ def _iter(self: Tensor) -> Iterator[Tensor]:
     return iter(joining.unbind(self))
 
 
+def _real(self: Tensor) -> Tensor:
+    """This tensor: its numbers are real."""
+    return self
+
+
+def _imag(self: Tensor) -> Tensor:
+    """Raises RuntimeError: real numbers have no imaginary part."""
+    return COMPOSITES["imag"].call(self)  # type: ignore[no-any-return]
+
+
+def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
+    """Return this tensor as a cls, over the same memory and at the same place of the graph.
+
+    Raises  TypeError for what is no subclass of Tensor
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(f"as_subclass(): cls must be a type of Tensor, got {cls!r}")
+    seen = self.view(self.layout.shape)
+    out: Any = object.__new__(cls)
+    out.array, out.layout, out.edge = seen.array, seen.layout, seen.edge
+    out.extra, out._storage = seen.extra, seen._storage
+    storage_of(self).add_view(out)
+    return out
+
+
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """Return what load_state_dict puts in this tensor's place: other's numbers in this memory, or
+    with assign other itself, outside of its graph.
+    """
+    return other.detach() if assign else copy_(self.detach(), other)
+
+
 METHODS: dict[str, Any] = {
     "unfold": unfold,
     "polygamma": polygamma,
@@ -249,6 +292,12 @@ METHODS: dict[str, Any] = {
     "storage_offset": storage_offset,
     "detach_": detach_,
     "t_": view_inplace_of("t", movement.t),
+    "as_strided_": view_inplace_of("as_strided", strided.as_strided),
+    "as_subclass": as_subclass,
+    "module_load": module_load,
+    "new_empty_strided": new_empty_strided,
+    "real": property(_real),
+    "imag": property(_imag),
     "new_zeros": new_zeros,
     "new_ones": new_ones,
     "new_empty": new_empty,
@@ -274,6 +323,7 @@ METHODS: dict[str, Any] = {
     **pickling.METHODS,
     **set_inplace.METHODS,
     **typed_storage.METHODS,
+    **by_element.METHODS,
     **questions.METHODS,
     **dlpack.METHODS,
     **shared_memory.METHODS,

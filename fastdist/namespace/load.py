@@ -60,6 +60,7 @@ from ..ops import (  # noqa: F401 (importing a file declares its ops)
     pixels,
     products,
     random,
+    real_numbers,
     rearranging,
     recurrent,
     recurrent_layers,

@@ -33,8 +33,13 @@ ALIASES = {
     "concat": "cat",
     "concatenate": "cat",
     "moveaxis": "movedim",
+    "ger": "outer",
     "row_stack": "vstack",
     "swapdims": "swapaxes",
+    "trapz": "trapezoid",
+    "unsafe_chunk": "chunk",
+    "unsafe_split": "split",
+    "unsafe_split_with_sizes": "split_with_sizes",
 }
 # Ops that are the adjoints, parts or variants of others: no user calls them by name.
 PRIVATE = words(
@@ -69,7 +74,7 @@ NOT_FUNCTIONS = words("contiguous expand sum_to_size to view")
 # Pointwise ops without an in-place twin, and structured ops with one.
 NO_INPLACE = words(
     """
-    bitwise_left_shift celu fmax fmin hardshrink isfinite isinf isnan isneginf isposinf logaddexp
+    angle celu fmax fmin hardshrink isfinite isinf isnan isneginf isposinf logaddexp
     logaddexp2 maximum minimum polygamma positive rsub selu signbit threshold
     """
 )
@@ -77,10 +82,11 @@ STRUCTURED_INPLACE = words("cumprod cumsum scatter_add tril triu")
 # In-place methods that are functions as well, each with a "_" behind its name.
 INPLACE_FUNCTIONS = words(
     """
-    abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil
-    clamp clamp_max clamp_min clip cos cosh deg2rad detach erf erfc exp exp2 expm1 fill fix floor
-    frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg
-    reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy zero
+    abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh as_strided asin asinh atan
+    atanh ceil clamp clamp_max clamp_min clip cos cosh deg2rad detach erf erfc exp exp2 expm1 fill
+    fix floor frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit nan_to_num neg negative
+    rad2deg reciprocal relu resize_as round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc
+    xlogy zero
     """
 )
 # View ops with an in-place twin, which changes the tensor's own shape: its name -> the op's.

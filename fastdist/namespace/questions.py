@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.dtypes import DType
+from ..core.errors import ShapeError
+from ..devices.backend import backend_of
 from ..devices.gpus import device_count
+from ..dispatch.pointwise import memory_order
 from ..dispatch.sparse_rules import refusal
 from ..ops import sparse
 from ..tensor.tensor import Tensor
+from ..tensor.typed_storage import STORAGE_WORDS, TYPED_STORAGES
 from .typed_tensors import new_of_dtype
 
 
@@ -77,7 +82,63 @@ def _entries(name: str) -> Any:
     return entries
 
 
+def dim_order(self: Tensor, *, ambiguity_check: bool = False) -> tuple[int, ...]:
+    """Return the axes from the slowest to the fastest in memory.
+
+    Raises  RuntimeError, with ambiguity_check, where axes of length 1 or walked twice leave it open
+    """
+    shape, strides = self.layout.shape, self.stride()
+    steps = [step for n, step in zip(shape, strides, strict=True) if n != 1]
+    if ambiguity_check and (len(set(steps)) < len(shape) or 0 in steps):
+        raise ShapeError(
+            "The tensor does not have unique dim order, or cannot map to exact one of the given "
+            "memory formats."
+        )
+    # An axis that nobody walks, or that stays in one place, keeps its own.
+    order = memory_order(self.layout)
+    return tuple(range(len(shape)) if order is None else order)
+
+
+def is_distributed(self: Tensor) -> bool:
+    """Return False: a tensor lies in one process."""
+    return False
+
+
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Keep this tensor's memory, once freed, from new use until the stream's work of now is done;
+    on the CPU there is nothing to do.
+    """
+    backend_of(self.layout.device.type).record_stream(self.array, stream)
+
+
+def storage_type(self: Tensor) -> Any:
+    """Return the class of the dtype's storage, such as FloatStorage."""
+    return TYPED_STORAGES[f"{STORAGE_WORDS[self.layout.dtype]}Storage"]
+
+
+def _name(self: Tensor) -> None:
+    """None: no tensor has a name."""
+
+
+def _volatile(self: Tensor) -> bool:
+    """False, as for PyTorch's tensors since 0.4."""
+    return False
+
+
+def _grad_dtype(self: Tensor) -> DType:
+    """The dtype of this tensor's gradient: its own."""
+    return self.layout.dtype
+
+
 METHODS: dict[str, Any] = {
+    "const_data_ptr": Tensor.data_ptr,
+    "dim_order": dim_order,
+    "grad_dtype": property(_grad_dtype),
+    "is_distributed": is_distributed,
+    "name": property(_name),
+    "record_stream": record_stream,
+    "storage_type": storage_type,
+    "volatile": property(_volatile),
     "_indices": _entries("_indices"),
     "_nnz": _entries("_nnz"),
     "_values": _entries("_values"),
@@ -91,12 +152,16 @@ METHODS: dict[str, Any] = {
     **{
         f"is_{word}": _answers_no(what)
         for word, what in (
+            ("ipu", "on a Graphcore IPU"),
+            ("maia", "on a Microsoft Maia"),
             ("meta", "without elements"),
             ("mkldnn", "in oneDNN's format"),
             ("mps", "on an Apple GPU"),
+            ("mtia", "on a Meta accelerator"),
             ("nested", "nested"),
             ("quantized", "quantized"),
             ("sparse_csr", "sparse by rows"),
+            ("vulkan", "on Vulkan"),
             ("xla", "on a TPU"),
             ("xpu", "on an Intel GPU"),
         )

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..core.dtypes import bool_, int64
-from ..core.errors import DTypeError, ShapeError
+from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..tensor.tensor import Tensor
@@ -19,7 +19,7 @@ from .refusals import WORDS
 
 def _require_floating(kernel: str, input: Tensor) -> None:
     if not input.layout.dtype.is_floating_point:
-        raise DTypeError(
+        raise NoKernelError(
             f"\"{kernel}\" not implemented for '{WORDS[input.layout.dtype.name]}'; cast with "
             ".float()"
         )
@@ -36,20 +36,40 @@ def _range(name: str, input: Any, low: float, high: float) -> tuple[float, float
     return (low - 1, high + 1) if low == high else (low, high)
 
 
-def _counted(flat: Any, edges: Any, weight: Any) -> Any:
-    """Return how many of flat, or what sum of their weights, lie between each edge and the next;
-    the last edge belongs to the last interval.
+def _outer_edges(name: str, column: Any, given: Any) -> tuple[float, float]:
+    """Return the ends of a histogram's intervals: those given, or else of what is counted."""
+    if given is not None:
+        low, high = map(float, given)
+    elif column.layout.numel:
+        low, high = float(column.min()), float(column.max())
+    else:
+        low, high = 0.0, 1.0
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ShapeError(f"{name}: range [{low:g}, {high:g}] is not finite")
+    if low > high:
+        raise ShapeError(f"{name}: min should not exceed max, but got min {low:g} max {high:g}")
+    return (low - 0.5, high + 0.5) if low == high else (low, high)
+
+
+def _counted(columns: list[Any], edges: list[Any], weight: Any) -> Any:
+    """Return how many points, or what sum of their weights, lie between each edge and the next of
+    every column; the last edge belongs to the last interval.
     """
-    count = edges.layout.shape[0] - 1
-    places = searchsorted(edges, flat, right=True) - 1
-    places = OPS["where"].public(flat == edges[-1], count - 1, places)
-    inside = (flat >= edges[0]) & (flat <= edges[-1])
-    places = OPS["where"].public(inside, places, count)
-    added = (
-        ones(flat.layout.shape, dtype=flat.dtype, device=flat.device) if weight is None else weight
-    )
-    room: Any = zeros(count + 1, dtype=added.dtype, device=flat.device)
-    return room.scatter_add(0, places, added)[:-1]
+    where = OPS["where"].public
+    shape = [edge.layout.numel - 1 for edge in edges]
+    first = columns[0]
+    places: Any = zeros(first.layout.shape, dtype=int64, device=first.device)
+    inside: Any = places == 0
+    for column, edge, count in zip(columns, edges, shape, strict=True):
+        own = searchsorted(edge, column.contiguous(), right=True) - 1
+        places = places * count + where(column == edge[-1], count - 1, own)
+        inside = inside & (column >= edge[0]) & (column <= edge[-1])
+    total = math.prod(shape)
+    added = weight
+    if weight is None:
+        added = ones(first.layout.shape, dtype=first.dtype, device=first.device)
+    room: Any = zeros(total + 1, dtype=added.dtype, device=first.device)
+    return room.scatter_add(0, where(inside, places, total), added)[:-1].reshape(shape)
 
 
 @composite(takes_out=True)
@@ -84,34 +104,101 @@ def histogram(
     """Return (hist, bin_edges): how many elements, or what sum of weights, fall into each interval;
     bins is a number of equal ones, or the edges.
     """
-    _require_floating("histogramdd", input)
-    values: Any = input.detach()
-    if isinstance(bins, Tensor):
-        if len(bins.layout.shape) != 1 or not bins.layout.numel:
-            raise ShapeError(
-                "torch.histogramdd: bins tensor should have one dimension and hold elements, got "
-                f"shape {bins.layout.shape}"
-            )
-        if bins.layout.dtype is not input.layout.dtype:
-            raise DTypeError("torch.histogram(): input and bins must have the same dtype")
-        edges: Any = bins.detach().clone()
-    else:
+    weights = None if weight is None else weight.reshape(-1)
+    _require_weights(input.layout.shape, weight)
+    hist, edges = _histogram("torch.histogram", input.reshape(-1, 1), [bins], range, weights)
+    return return_types.histogram(_density(hist, edges) if density else hist, edges[0])
+
+
+@composite(method=False)
+def histogramdd(
+    input: Tensor,
+    bins: Any,
+    *,
+    range: Any = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Any:
+    """Return (hist, bin_edges): how many points, or what sum of weights, fall into each box; input
+    holds the points in its last axis.
+
+    bins is a number of equal intervals for all axes, one for each, or for each the edges; range the
+    outermost edges of each axis, one behind the other.
+
+    Shape   (..., D) -> D lengths
+    Raises  RuntimeError for other than D numbers of bins or edges, or 2 D of range
+    """
+    layout = input.layout
+    if len(layout.shape) < 2:
+        raise ShapeError("torch.histogramdd: input tensor should have at least 2 dimensions")
+    ndim = layout.shape[-1]
+    listed = [bins] * ndim if hasattr(bins, "__index__") else list(bins)
+    if len(listed) != ndim:
+        raise ShapeError(
+            "histogramdd: The size of bins must be equal to the innermost dimension of the input: "
+            f"expected {ndim} sequences of bin edges or numbers, but got {len(listed)}"
+        )
+    if range is not None and len(range) != 2 * ndim:
+        raise ShapeError(
+            f"torch.histogramdd: for a {ndim}-dimensional histogram range should have {2 * ndim} "
+            f"elements, but got {len(range)}"
+        )
+    _require_weights(layout.shape[:-1], weight)
+    weights = None if weight is None else weight.reshape(-1)
+    points: Any = input.reshape(-1, ndim)
+    hist, edges = _histogram("torch.histogramdd", points, listed, range, weights)
+    return return_types.histogramdd(_density(hist, edges) if density else hist, tuple(edges))
+
+
+def _histogram(
+    name: str, points: Any, bins: list[Any], ends: Any, weight: Any
+) -> tuple[Any, list[Any]]:
+    """Return counts, and the edges of each column's intervals."""
+    _require_floating("histogramdd", points)
+    points = points.detach()
+    columns = [points[:, i] for i, _ in enumerate(bins)]
+    edges = [
+        _edges(name, i, column, one, None if ends is None else ends[2 * i : 2 * i + 2])
+        for i, (column, one) in enumerate(zip(columns, bins, strict=True))
+    ]
+    weight = None if weight is None else weight.detach().to(points.dtype)
+    return _counted(columns, edges, weight), edges
+
+
+def _edges(name: str, dimension: int, column: Any, bins: Any, ends: Any) -> Any:
+    if not isinstance(bins, Tensor):
         if bins <= 0:
-            raise ShapeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
-        low, high = _range("torch.histogram", values, *(range or (0.0, 0.0)))
-        edges = linspace(low, high, bins + 1, dtype=values.dtype, device=values.device)
-    flat_weight = None
-    if weight is not None:
-        if weight.layout.shape != input.layout.shape:
             raise ShapeError(
-                "torch.histogramdd: if weight tensor is provided it should have the same shape as "
-                f"the input tensor excluding its innermost dimension, got {weight.layout.shape}"
+                f"torch.histogram(): bins must be > 0, but got {bins} for dimension {dimension}"
             )
-        flat_weight = weight.detach().reshape(-1).to(values.dtype)
-    hist = _counted(values.reshape(-1), edges, flat_weight)
-    if density:
-        hist = hist / (hist.sum() * (edges[1:] - edges[:-1]))
-    return return_types.histogram(hist, edges)
+        low, high = _outer_edges(name, column, ends)
+        return linspace(low, high, bins + 1, dtype=column.dtype, device=column.device)
+    if len(bins.layout.shape) != 1 or not bins.layout.numel:
+        raise ShapeError(
+            "torch.histogramdd: bins tensor should have one dimension and hold elements, got "
+            f"shape {bins.layout.shape}"
+        )
+    if bins.layout.dtype is not column.layout.dtype:
+        raise DTypeError(f"{name}(): input and bins must have the same dtype")
+    return bins.detach().clone()
+
+
+def _require_weights(shape: Any, weight: Tensor | None) -> None:
+    if weight is not None and weight.layout.shape != shape:
+        raise ShapeError(
+            "torch.histogramdd: if weight tensor is provided it should have the same shape as "
+            f"the input tensor excluding its innermost dimension, got {weight.layout.shape} for "
+            f"{shape}"
+        )
+
+
+def _density(hist: Any, edges: list[Any]) -> Any:
+    """Return counts divided by their sum and by the sizes of their boxes."""
+    hist = hist / hist.sum()
+    for axis, edge in enumerate(edges):
+        widths = edge[1:] - edge[:-1]
+        hist = hist / widths.reshape([-1 if i == axis else 1 for i in range(len(edges))])
+    return hist
 
 
 @composite(method=False, takes_out=True)

@@ -105,3 +105,25 @@ class histogram(_Printed, _HistAndEdges):
     """What `histogram` returns."""
 
     __slots__ = ()
+
+
+class _HistAndAllEdges(NamedTuple):
+    hist: Tensor
+    bin_edges: tuple[Tensor, ...]
+
+
+class histogramdd(_Printed, _HistAndAllEdges):
+    """What `histogramdd` returns."""
+
+    __slots__ = ()
+
+
+class _MantissaAndExponent(NamedTuple):
+    mantissa: Tensor
+    exponent: Tensor
+
+
+class frexp(_Printed, _MantissaAndExponent):
+    """What `frexp` returns."""
+
+    __slots__ = ()

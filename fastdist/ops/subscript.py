@@ -340,6 +340,17 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     return tuple([from_array(np.ascontiguousarray(c)).to(where) for c in columns])
 
 
+@composite(takes_out=True)
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """Return size rows: the places of what is not 0, as many as fit, then rows of fill_value."""
+    if size < 0:
+        raise ShapeError("nonzero_static: 'size' must be an non-negative integer")
+    found = np.argwhere(input.to_numpy())[:size]
+    rows = np.full((size, found.shape[1]), fill_value, np.int64)
+    rows[: len(found)] = found
+    return from_array(rows).to(input.layout.device)
+
+
 @composite()
 def argwhere(input: Tensor) -> Tensor:
     """Return the places of what is not 0, a row each."""

@@ -12,7 +12,8 @@ from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
 from ..dispatch.promotion import result_dtype
-from ..tensor.tensor import Tensor
+from ..tensor.tensor import Tensor, from_array
+from . import return_types
 from .refusals import require_tensors
 
 # Looked up at the call: the table holds the closure that namespace has put there by then.
@@ -172,6 +173,21 @@ def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
         return given_out("ldexp", out, wide.to(dtype), (input, other))
     power = _ops["pow"].public(2.0, other)
     return _ops["mul"].public(input, power, out=out)  # type: ignore[no-any-return]
+
+
+@composite(takes_out=True)
+def frexp(input: Tensor) -> Any:
+    """Return (mantissa, exponent): input is mantissa * 2**exponent, and mantissa within 0.5 ... 1
+    without its sign; waits for a device.
+
+    Dtype   exponent is int32
+    Raises  RuntimeError for integers and bool
+    """
+    if not input.layout.dtype.is_floating_point:
+        raise DTypeError("torch.frexp() only supports floating-point dtypes; cast with .float()")
+    found = np.frexp(input.detach().to_numpy())[1].astype(np.int32)
+    exponent = from_array(np.asarray(found)).to(input.layout.device)
+    return return_types.frexp(ldexp(input, -exponent), exponent)
 
 
 @composite(inplace=True)

@@ -145,6 +145,24 @@ MEASURES: dict[str, list[Case]] = {
     "histc": [
         plain(lambda x: x.histc(4, -1, 1), lambda x: np.histogram(x, 4, (-1, 1))[0] * 1.0, (30,)),
     ],
+    "histogramdd": [
+        plain(
+            lambda x: fd.histogramdd(x, [2, 3]).hist,
+            lambda x: np.histogramdd(x, [2, 3])[0],
+            TIES[:, :2],
+        ),
+        plain(
+            lambda x: fd.histogramdd(x, 3, density=True).bin_edges[1],
+            lambda x: np.histogramdd(x, 3)[1][1],
+            TIES[:, :2],
+        ),
+        plain(
+            lambda x, w: fd.histogramdd(x, 3, range=[-1, 1, 0, 2], weight=w, density=True).hist,
+            lambda x, w: np.histogramdd(x, 3, [(-1, 1), (0, 2)], density=True, weights=w)[0],
+            TIES[:, :2],
+            np.array([1.0, 0.5, 2.0]),
+        ),
+    ],
     "histogram": [
         plain(
             lambda x: fd.histogram(x, 4, range=(-1.0, 1.0), weight=x.abs(), density=True)[0],

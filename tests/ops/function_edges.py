@@ -61,9 +61,14 @@ EMPTY: dict[str, list[Case]] = {
     "unravel_index": [
         plain(lambda i: fd.unravel_index(i, (2, 3))[0], lambda i: i, NO_INTS),
     ],
+    "histogramdd": [plain(lambda x: fd.histogramdd(x, 2)[0], lambda x: np.zeros((2, 2)), (0, 2))],
+    "nonzero_static": [
+        plain(lambda x: x.nonzero_static(size=1), lambda x: np.full((1, 2), -1), NO_BOOLS)
+    ],
 }
 
 SCALAR: dict[str, list[Case]] = {
+    "adjoint": [case(fd.adjoint, lambda x: x, ())],
     "cummax_along": [case(lambda x: fd.cummax(x, 0)[0], lambda x: x, ())],
     "cummin_along": [case(lambda x: fd.cummin(x, 0)[0], lambda x: x, ())],
     "cummax": [case(lambda x: x.cummax(0)[0], lambda x: x, ())],
@@ -91,6 +96,7 @@ SCALAR: dict[str, list[Case]] = {
     ],
     "block_diag": [case(fd.block_diag, lambda x: x.reshape(1, 1), ())],
     "unravel_index": [plain(lambda i: fd.unravel_index(i, (2, 3))[1], lambda i: i, ZERO)],
+    "nonzero_static": [plain(lambda x: x.nonzero_static(size=2), lambda x: np.zeros((2, 0)), ZERO)],
 }
 
 REFUSED_SCALAR: dict[str, Callable[[fd.Tensor], Any]] = {
@@ -103,6 +109,8 @@ REFUSED_SCALAR: dict[str, Callable[[fd.Tensor], Any]] = {
     "diag_embed": lambda x: x.diag_embed(),
     "diagonal_scatter": lambda x: x.diagonal_scatter(x),
     "dsplit": lambda x: x.dsplit(1),
+    "gradient": lambda x: fd.gradient(x.reshape(1)),
+    "histogramdd": lambda x: fd.histogramdd(x, 2),
     "hsplit": lambda x: x.hsplit(1),
     "pdist": fd.pdist,
     "renorm": lambda x: x.renorm(2, 0, 1.0),

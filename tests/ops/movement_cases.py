@@ -318,6 +318,13 @@ CASES = {
         plain(lambda m: m.nonzero(), np.argwhere, MASK),
         plain(lambda m: fd.nonzero(m, as_tuple=True)[1], lambda m: m.nonzero()[1], MASK),
     ],
+    "nonzero_static": [
+        plain(
+            lambda m: m.nonzero_static(size=9, fill_value=-2),
+            lambda m: np.concatenate([np.argwhere(m), np.full((9, 2), -2)])[:9],
+            MASK,
+        )
+    ],
     "argwhere": [plain(lambda m: m.argwhere(), np.argwhere, MASK)],
     "where": [
         plain(lambda m: fd.where(m)[1], lambda m: np.where(m)[1], MASK),

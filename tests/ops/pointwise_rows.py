@@ -100,6 +100,7 @@ UNARY = [
     Row("neg", (ANY,), np.negative),
     Row("abs", (POSITIVE,), np.abs),
     Row("sign", (NEGATIVE,), np.sign),
+    Row("angle", (NEGATIVE,), np.angle),
     Row("reciprocal", (POSITIVE,), np.reciprocal),
     Row("square", (ANY,), np.square),
     Row("sqrt", (POSITIVE,), np.sqrt),

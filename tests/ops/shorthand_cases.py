@@ -75,6 +75,37 @@ CASES = {
             (2, 3),
         ),
     ],
+    **{
+        name: [case(getattr(fd, name), lambda x: x, (2, 3))]
+        for name in ("conj", "conj_physical", "real", "resolve_conj", "resolve_neg")
+    },
+    "conj_physical_": [plain(lambda x: x.conj_physical_(), lambda x: x, (2, 3))],
+    "isreal": [plain(fd.isreal, np.isreal, (2, 3))],
+    "adjoint": [case(fd.adjoint, lambda x: x.swapaxes(-2, -1), (2, 3, 4))],
+    "frexp": [
+        case(lambda x: fd.frexp(x)[0], lambda x: np.frexp(x)[0], (2, 3)),
+        plain(lambda x: fd.frexp(x).exponent, lambda x: np.frexp(x)[1], (2, 3), high=100.0),
+    ],
+    "gradient": [
+        case(lambda x: fd.gradient(x)[1], lambda x: np.gradient(x)[1], (4, 3)),
+        case(
+            lambda x: fd.gradient(x, spacing=0.5, dim=0, edge_order=2)[0],
+            lambda x: np.gradient(x, 0.5, axis=0, edge_order=2),
+            (4, 3),
+        ),
+        case(
+            lambda x, y: fd.gradient(x, spacing=[y.abs().cumsum(0)], dim=1, edge_order=2)[0],
+            lambda x, y: np.gradient(x, np.abs(y).cumsum(), axis=1, edge_order=2),
+            (4, 3),
+            (3,),
+        ),
+        case(
+            lambda x, y: fd.gradient(x, spacing=(y.abs().cumsum(0),), dim=0)[0],
+            lambda x, y: np.gradient(x, np.abs(y).cumsum(), axis=0),
+            (5, 2),
+            (5,),
+        ),
+    ],
     "column_stack": [
         case(
             lambda x, y: fd.column_stack([x, y]), lambda x, y: np.column_stack([x, y]), (2,), (2, 3)
@@ -82,3 +113,5 @@ CASES = {
     ],
 }
 COVERED_BY: dict[str, str] = {}
+# What answers for all tensors alike, as test_real_numbers.py says.
+ELSEWHERE = frozenset({"imag", "is_conj", "is_neg"})

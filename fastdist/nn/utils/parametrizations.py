@@ -18,12 +18,12 @@ from ..module import Module
 from .parametrize import register_parametrization
 
 
-def norm_except_dim(v: Any, dim: int) -> Any:
+def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
     """Return the norms over all axes but dim, kept as 1; over all of them for dim -1."""
     if dim == -1:
-        return v.norm()
+        return v.norm(pow)
     axes = tuple(axis for axis in range(v.dim()) if axis != dim % v.dim())
-    return v.norm(2, axes, keepdim=True) if axes else v.abs()
+    return v.norm(pow, axes, keepdim=True) if axes else v.abs()
 
 
 class _WeightNorm(Module):
@@ -33,12 +33,12 @@ class _WeightNorm(Module):
 
     def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
         """Return weight_v with the lengths weight_g."""
-        found: Tensor = weight_v * (weight_g / norm_except_dim(weight_v, self.dim))
+        found: Tensor = weight_v * (weight_g / norm_except_dim(weight_v, dim=self.dim))
         return found
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Return the lengths of weight, and weight."""
-        return norm_except_dim(weight, self.dim), weight
+        return norm_except_dim(weight, dim=self.dim), weight
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:

@@ -24,7 +24,7 @@ class WeightNorm:
     def compute_weight(self, module: Module) -> Tensor:
         """Return weight_v with the lengths weight_g."""
         g, v = getattr(module, f"{self.name}_g"), getattr(module, f"{self.name}_v")
-        found: Tensor = v * (g / norm_except_dim(v, self.dim))
+        found: Tensor = v * (g / norm_except_dim(v, dim=self.dim))
         return found
 
     @staticmethod
@@ -50,7 +50,7 @@ class WeightNorm:
                 "to run the dummy forward before applying weight normalization"
             )
         del module._parameters[name]
-        lengths = norm_except_dim(weight.detach(), hook.dim)
+        lengths = norm_except_dim(weight.detach(), dim=hook.dim)
         module.register_parameter(f"{name}_g", Parameter(lengths))
         module.register_parameter(f"{name}_v", Parameter(weight.detach()))
         setattr(module, name, hook.compute_weight(module))

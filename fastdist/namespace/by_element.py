@@ -1,0 +1,111 @@
+"""Tensor methods that call a Python function for each element, or write to a diagonal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.device import CPU
+from ..core.errors import DTypeError, GraphError, ShapeError
+from ..dispatch.constants import held
+from ..dispatch.copy_inplace import copy_
+from ..dispatch.op import OPS
+from ..ops.refusals import require_tensors
+from ..ops.strided import as_strided
+from ..tensor.tensor import Tensor, from_array
+
+
+def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Write callable(x) over each element x, one after the other; it is slow.
+
+    Raises  RuntimeError for a tensor that requires grad, TypeError for one on another device, or
+            where callable returns no number
+    """
+    return _written(self, "apply_", (), callable)
+
+
+def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Write callable(x, y) over each element x, y being other's there; it is slow.
+
+    Raises  RuntimeError for a tensor that requires grad, TypeError for one of another dtype or on
+            another device, or where callable returns no number
+    """
+    require_tensors("map_", other=other)
+    return _written(self, "map_", (other,), callable)
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """Write callable(e, x, y) over each element e, x and y being the others' there; it is slow.
+
+    Raises  RuntimeError for a tensor that requires grad, TypeError for one of another dtype or on
+            another device, or where callable returns no number
+    """
+    require_tensors("map2_", x=x, y=y)
+    return _written(self, "map2_", (x, y), callable)
+
+
+def _written(
+    self: Tensor, name: str, others: tuple[Tensor, ...], function: Callable[..., Any]
+) -> Tensor:
+    layout = self.layout
+    if self.edge is not None:
+        raise GraphError(
+            f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() "
+            "instead."
+        )
+    if layout.device is not CPU:
+        raise TypeError(f"{name} is only implemented on CPU tensors, got one on {layout.device}")
+    for other in others:
+        if other.layout.dtype is not layout.dtype or other.layout.device is not CPU:
+            raise DTypeError(
+                f"{name}: expected {layout.dtype.name} on cpu for each other tensor (got "
+                f"{other.layout.dtype.name} on {other.layout.device})"
+            )
+    given = [self, *[OPS["expand"].public(other, layout.shape) for other in others]]
+    columns = [one.detach().to_numpy().reshape(-1).tolist() for one in given]
+    found = [held(_number(function(*row)), layout.dtype) for row in zip(*columns, strict=True)]
+    array = np.array(found, layout.dtype.numpy).reshape(layout.shape)
+    return copy_(self, from_array(array))
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, Tensor | np.generic):
+        value = value.item()
+    if not isinstance(value, int | float):
+        raise TypeError(f"must be real number, not {type(value).__name__}")
+    return value
+
+
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Write fill_value where all indices are equal; with wrap, a matrix higher than wide gets a
+    further diagonal each width + 1 rows.
+
+    Raises  RuntimeError for a vector, and for more than two axes of unequal lengths
+    """
+    shape, strides = self.layout.shape, self.stride()
+    if len(shape) < 2:
+        raise ShapeError("dimensions must larger than 1")
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise ShapeError("all dimensions of input must be of equal length")
+    size, step = min(shape), sum(strides)
+    _fill_each(self, size, step, 0, fill_value)
+    width = shape[1]
+    if wrap and len(shape) == 2 and shape[0] > width + 1:
+        rest = -(-self.layout.numel // (size + 1)) - size
+        _fill_each(self, rest, step, strides[0] * (width + 1), fill_value)
+    return self
+
+
+def _fill_each(self: Tensor, count: int, step: int, start: int, value: Any) -> None:
+    seen: Any = as_strided(self, (count,), (step,), self.storage_offset() + start)
+    seen.fill_(value)
+
+
+METHODS: dict[str, Any] = {
+    "apply_": apply_,
+    "fill_diagonal_": fill_diagonal_,
+    "map2_": map2_,
+    "map_": map_,
+}
