@@ -46,8 +46,8 @@ PRIVATE = words(
     """
     absolute_difference add_patches add_slices basic_index binary_entropy cast clamp_above
     clamp_above_tensor clamp_below clamp_below_tensor clamp_between convolve convolve_back
-    correlate cross_entropy_rows cross_entropy_rows_gradient deviation gamma_of gamma_slope
-    gather_add
+    correlate cross_entropy_rows cross_entropy_rows_gradient ctc_gradient ctc_losses deviation
+    gamma_of gamma_slope gather_add
     gelu_exact gelu_tanh huber_difference largest lay_out_patches layer_norm_gradient
     layer_norm_rows linear_kernel log_odds logit_entropy max_along max_of_all min_along min_of_all
     move nll_gradient nll_kernel normalize_channels normalize_channels_gradients packed pick place

@@ -7,11 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import float64
 from ..core.errors import ShapeError
 from ..devices.backend import backend_of
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.op import OPS
+from ..dispatch.structured import Plan, structured
+from ..dispatch.tangents import levels_of
+from ..graph.modes import modes, tls
 from ..tensor.tensor import Tensor, from_array
+from .creation import ones_like
+from .joining import stack
 from .likelihood import reduction_code
 
 # Stands for the logarithm of 0: where it is all there is, infinity would make slopes of NaN.
@@ -44,13 +50,19 @@ def ctc_loss(
         )
     likely: Any = log_probs if is_batched else log_probs.unsqueeze(1)
     steps, n, classes = likely.layout.shape
+    if not steps * n * classes:
+        raise ShapeError(f"log_probs tensor must not be empty: got {log_probs.layout.shape}")
     if not 0 <= blank < classes:
         raise ShapeError(f"blank must be in label range: got {blank} for {classes} classes")
     durations = _lengths("input_lengths", input_lengths, n, steps)
     texts = _texts(targets, _lengths("target_lengths", target_lengths, n, None), classes)
-    losses = _losses(likely.transpose(0, 1), durations, texts, blank)
-    unlikely = losses.detach() > -_NEVER / 2
-    losses = losses.masked_fill(unlikely, 0.0 if zero_infinity else math.inf)
+    widths = [2 * len(text) + 1 for text in texts]
+    letters = np.full((n, max(widths)), blank, np.int64)
+    for row, text in zip(letters, texts, strict=True):
+        row[1 : 2 * len(text) + 1 : 2] = text
+    sizes = np.stack([durations, widths], 1).astype(np.int64)
+    given = likely, _like(letters, likely), _like(sizes, likely)
+    losses: Any = ctc_losses.public(*given, bool(zero_infinity))[0]
     if code == 0:
         return losses if is_batched else losses.squeeze(0)  # type: ignore[no-any-return]
     if code == 1:
@@ -84,10 +96,10 @@ def _texts(targets: Tensor, lengths: list[int], classes: int) -> list[np.ndarray
             )
         found = [row[:length] for row, length in zip(values, lengths, strict=True)]
     else:
-        if values.ndim != 1 or sum(lengths) > len(values):
+        if values.ndim != 1 or sum(lengths) != len(values):
             raise ShapeError(
-                f"ctc_loss: targets of shape {values.shape} hold fewer classes than target_lengths "
-                f"ask for, {sum(lengths)}"
+                f"Expected tensor to have size {sum(lengths)} at dimension 0, but got size "
+                f"{values.shape} of targets in a row, which are as many as target_lengths add up to"
             )
         ends = np.cumsum(lengths)
         found = [values[end - n : end] for end, n in zip(ends, lengths, strict=True)]
@@ -103,46 +115,119 @@ def _like(values: np.ndarray[Any, Any], other: Tensor) -> Any:
     return from_array(backend_of(device.type).from_numpy(values, device.index), device)
 
 
-def _losses(
-    likely: Any, durations: list[int], texts: list[np.ndarray[Any, Any]], blank: int
-) -> Any:
-    """Return -log of the chances, of (N, T, C): alpha[s] is that of having read the first s letters
-    of a text with a blank around each.
+@structured("ctc.losses", has_out=False, fresh=True, node_name="CtcLossBackward0")
+def ctc_losses(log_probs: Tensor, letters: Tensor, sizes: Tensor, zero_infinity: bool) -> Tensor:
+    """Return -log of the texts' chances, and the log-chances of having read up to each letter.
+
+    letters are the texts with a blank around each class, sizes each sample's steps and letters
     """
-    n, steps, _ = likely.layout.shape
-    width = 2 * max(map(len, texts), default=0) + 1
-    letters = np.full((n, width), blank, np.int64)
-    for row, text in zip(letters, texts, strict=True):
-        row[1 : 2 * len(text) + 1 : 2] = text
-    may_skip = np.zeros((n, width), bool)
-    may_skip[:, 2:] = (letters[:, 2:] != blank) & (letters[:, 2:] != letters[:, :-2])
-    index = _like(
-        np.ascontiguousarray(np.broadcast_to(letters[:, None], (n, steps, width))), likely
+
+
+@ctc_losses.plan
+def _(log_probs: Tensor, letters: Tensor, sizes: Tensor, zero_infinity: bool) -> Plan:
+    steps, n, _ = log_probs.layout.shape
+    alpha = (n, steps, letters.layout.shape[1])
+    numbers = (zero_infinity,)
+    return Plan((n,), log_probs.layout.dtype, numbers, extra_outputs=((alpha, float64),))
+
+
+@ctc_losses.vjp("log_probs")
+def _(g: Any, log_probs: Any, letters: Any, sizes: Any, zero_infinity: bool, others: Any) -> Any:
+    return _gradient(g, log_probs, letters, sizes, others[0], zero_infinity)
+
+
+@ctc_losses.jvp
+def _(
+    log_probs_t: Any, log_probs: Any, letters: Any, sizes: Any, zero_infinity: bool, others: Any
+) -> Any:
+    g = ones_like(log_probs.detach().select(2, 0).select(0, 0))
+    slope = _gradient(g, log_probs, letters, sizes, others[0], zero_infinity)
+    return (slope * log_probs_t).sum((0, 2))
+
+
+def _gradient(
+    g: Any, log_probs: Any, letters: Any, sizes: Any, alpha: Any, zero_infinity: bool
+) -> Any:
+    is_recorded = tls.grad and (g.requires_grad or log_probs.requires_grad)
+    if is_recorded or (modes.special and levels_of((g, log_probs))):
+        return _gradient_of_ops(g, log_probs, letters, sizes, zero_infinity)
+    return ctc_gradient.public(g, log_probs, letters, sizes, alpha, zero_infinity)
+
+
+@structured("ctc.gradient", has_out=False, fresh=True)
+def ctc_gradient(
+    g: Tensor, log_probs: Tensor, letters: Tensor, sizes: Tensor, alpha: Tensor, zero_infinity: bool
+) -> Tensor:
+    """Return g times the gradient of ctc_losses; not differentiable itself."""
+
+
+@ctc_gradient.plan
+def _(
+    g: Tensor, log_probs: Tensor, letters: Tensor, sizes: Tensor, alpha: Tensor, zero_infinity: bool
+) -> Plan:
+    return Plan(log_probs.layout.shape, log_probs.layout.dtype, (zero_infinity,))
+
+
+def _gradient_of_ops(g: Any, log_probs: Any, letters: Any, sizes: Any, zero_infinity: bool) -> Any:
+    """Return the gradient of ctc_losses, made of ops, to be differentiated again."""
+    likely, where = (
+        log_probs.transpose(0, 1),
+        _Where(letters.to_numpy(), sizes.to_numpy(), log_probs),
     )
-    seen = likely.gather(2, index).clamp_min(_NEVER)
-    barred = _like(~may_skip, likely)
-    alpha = _like(np.where(np.arange(width) == 0, 0.0, _NEVER).astype(likely.dtype.numpy), likely)
-    alpha = alpha.expand(n, width)
+    seen = likely.gather(2, where.letters).clamp_min(_NEVER)
+    to_come = where.turned(_walked(where.turned(seen), where.turned_bars))
+    ways = (_walked(seen, where.bars) + to_come - seen).masked_fill(where.beyond, _NEVER)
+    # Each step is passed in one way or another: the sum over its letters is the text's chance.
+    chances = likely.exp().scatter_add(2, where.letters, -OPS["softmax"].public(ways, 2))
+    unlikely = (ways.detach().amax((1, 2), keepdim=True) < _NEVER / 2) & ~where.over
+    chances = chances.masked_fill(unlikely, 0.0 if zero_infinity else math.nan)
+    chances = chances.masked_fill(where.over, 0.0)
+    return (chances * g.reshape(-1, 1, 1)).transpose(0, 1)
+
+
+class _Where:
+    """Where texts lie, as tensors beside another: of each sample, step and letter."""
+
+    def __init__(self, letters: Any, sizes: Any, other: Tensor) -> None:
+        steps, (n, width) = other.layout.shape[0], letters.shape
+        self.shape = n, steps, width
+        at, s = np.arange(steps), np.arange(width)
+        durations, widths = sizes[:, :1], sizes[:, 1:]
+        over, beyond = at >= durations, s >= widths
+        back_t = np.where(over, at, durations - 1 - at)
+        back_s = np.where(beyond, s, widths - 1 - s)
+        back = (np.arange(n)[:, None, None] * steps + back_t[:, :, None]) * width
+        self._back = _like((back + back_s[:, None, :]).reshape(-1), other)
+        index = np.broadcast_to(letters[:, None], self.shape)
+        self.letters = _like(np.ascontiguousarray(index), other)
+        self.bars = _like(_bars(letters), other)
+        self.turned_bars = _like(_bars(np.take_along_axis(letters, back_s, 1)), other)
+        self.over = _like(over[:, :, None], other)
+        self.beyond = _like(np.ascontiguousarray(over[:, :, None] | beyond[:, None, :]), other)
+
+    def turned(self, x: Any) -> Any:
+        """Return x, of this shape, with each sample read from its end."""
+        return x.reshape(-1).index_select(0, self._back).reshape(self.shape)
+
+
+def _bars(letters: Any) -> Any:
+    """Return which letters are not come to by skipping one: blanks, and those of doubles."""
+    barred = np.ones(letters.shape, bool)
+    barred[:, 3::2] = letters[:, 3::2] == letters[:, 1:-2:2]
+    return barred
+
+
+def _walked(seen: Any, barred: Any) -> Any:
+    """Return the log-chances of having read up to each letter at each step, (N, T, S)."""
+    n, steps, width = seen.layout.shape
+    start = np.where(np.arange(width) == 0, 0.0, _NEVER).astype(seen.dtype.numpy)
+    alpha = _like(start, seen).expand(n, width)
+    found = []
     for t in range(steps):
-        ways = [alpha, _moved(alpha, 1)]
-        if t:  # the first letter may follow nothing, the second no blank that was never read
-            ways.append(_moved(alpha, 2).masked_fill(barred, _NEVER))
-        moved = _added(*ways)
-        now = moved + seen.select(1, t)
-        over = [t >= duration for duration in durations]
-        alpha = (
-            OPS["where"].public(_like(np.array(over)[:, None], likely), alpha, now)
-            if any(over)
-            else now
-        )
-    ends = np.array([[2 * len(text)] for text in texts], np.int64).reshape(n, 1)
-    last = alpha.gather(1, _like(ends, likely))
-    before = alpha.gather(1, _like(np.maximum(ends - 1, 0), likely))
-    before = before.masked_fill(_like(ends == 0, likely), _NEVER)
-    losses = -_added(last, before).squeeze(1)
-    within = np.arange(steps) < np.array(durations).reshape(n, 1)
-    chances = likely.exp().masked_fill(_like(~within[:, :, None], likely), 0.0).sum((1, 2))
-    return losses + (chances - chances.detach())
+        skipped = _moved(alpha, 2).masked_fill(barred, _NEVER)
+        alpha = _added(alpha, _moved(alpha, 1), skipped) + seen.select(1, t)
+        found.append(alpha)
+    return stack(found, 1)
 
 
 def _added(*ways: Any) -> Any:

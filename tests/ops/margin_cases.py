@@ -205,4 +205,6 @@ LOSSES = {
 # something is infinite.
 CASES: dict[str, list[Case]] = {}
 COVERED_BY: dict[str, str] = {}
-ELSEWHERE = frozenset({*LOSSES, "ctc_loss", "gumbel_softmax", "linear_cross_entropy"})
+ELSEWHERE = frozenset(
+    {*LOSSES, "ctc_gradient", "ctc_loss", "ctc_losses", "gumbel_softmax", "linear_cross_entropy"}
+)

@@ -62,6 +62,19 @@ def test_derivatives_are_those_of_differences() -> None:
     check_second_order(loss, arrays, generator("ctc twice"))
 
 
+@pytest.mark.parametrize("zero_infinity", [False, True])
+def test_the_gradient_of_ops_is_that_of_the_kernel(zero_infinity: bool) -> None:
+    likely = fd.randn(5, 4, 3).log_softmax(2).requires_grad_()
+    given = likely, fd.tensor([[1, 1, 1], *padded().tolist()[1:]]), [4, 5, 0, 2], [3, 2, 1, 0]
+    loss = F.ctc_loss(*given, reduction="sum", zero_infinity=zero_infinity)
+    plain, again = (
+        fd.autograd.grad(loss, likely, retain_graph=True, create_graph=create_graph)[0]
+        for create_graph in (False, True)
+    )
+    assert again.requires_grad and plain[:4, 0].isnan().all().item() != zero_infinity
+    np.testing.assert_allclose(again.detach().numpy(), plain.numpy(), atol=1e-6)
+
+
 def test_another_class_may_be_the_blank(likely: fd.Tensor) -> None:
     found = F.ctc_loss(likely[:, 0], fd.tensor([0, 1]), 5, 2, blank=2, reduction="none")
     assert found.shape == () and found.item() == pytest.approx(
@@ -78,12 +91,47 @@ def test_a_text_that_does_not_fit_is_infinite_or_nothing() -> None:
     assert loss.item() == 0.0 and logits.grad.count_nonzero().item() == 0
 
 
+def test_one_that_does_not_fit_leaves_the_others_alone() -> None:
+    logits = fd.zeros(2, 2, 3, requires_grad=True)
+    likely, texts = logits.log_softmax(2), fd.tensor([[1, 1], [1, 0]])
+    losses = F.ctc_loss(likely, texts, [2, 1], [2, 1], reduction="none")
+    losses.sum().backward()
+    assert losses.tolist() == [math.inf, pytest.approx(math.log(3))]
+    assert logits.grad[:, 0].isnan().all().item()
+    given = [[1 / 3, -2 / 3, 1 / 3], [0, 0, 0]]
+    np.testing.assert_allclose(logits.grad[:, 1].numpy(), given, atol=1e-6)
+
+
+def test_a_class_that_never_comes_has_no_slope() -> None:
+    likely = fd.tensor([[[0.5, 0.5, 0.0]], [[0.2, 0.8, 0.0]]]).log().requires_grad_()
+    loss = F.ctc_loss(likely, fd.tensor([[1]]), [2], [1])
+    loss.backward()
+    assert loss.item() == pytest.approx(-math.log(0.9))
+    assert likely.grad[:, 0, 2].tolist() == [0.0, 0.0]
+
+
+def test_long_sequences_keep_the_digits_of_float32() -> None:
+    logits = np.random.default_rng(2).standard_normal((1000, 1, 10))
+    given = []
+    for dtype in (fd.float32, fd.float64):
+        x = fd.tensor(logits, dtype=dtype, requires_grad=True)
+        F.ctc_loss(x.log_softmax(2), fd.ones(1, 300, dtype=fd.int64), [1000], [300]).backward()
+        given.append(x.grad.numpy())
+    np.testing.assert_allclose(*given, atol=1e-6)
+
+
 def test_a_device_computes_what_the_cpu_does(likely: fd.Tensor) -> None:
     lengths = tuple(map(len, TEXTS))
     found = F.ctc_loss(likely.to("sim:0"), padded().to("sim:0"), TIMES, lengths)
     assert str(found.device) == "sim:0"
     expected = F.ctc_loss(likely, padded(), TIMES, lengths).item()
     assert found.item() == pytest.approx(expected)
+
+
+def test_nothing_is_no_sequence() -> None:
+    for shape in ((0, 2, 3), (4, 0, 3)):
+        with pytest.raises(RuntimeError, match="log_probs tensor must not be empty"):
+            F.ctc_loss(fd.zeros(shape), fd.ones(shape[1], 1, dtype=fd.int64), [], [])
 
 
 @pytest.mark.parametrize(
@@ -96,9 +144,10 @@ def test_a_device_computes_what_the_cpu_does(likely: fd.Tensor) -> None:
             "Expected input_lengths to have value at most 5",
         ),
         (([[1, 2]] * 4, TIMES, [3] * 4, 0), "Expected tensor to have size at least 3 at dim"),
-        (([1, 2], TIMES, [3] * 4, 0), "hold fewer classes than target_lengths ask for"),
+        (([1, 2], TIMES, [3] * 4, 0), "Expected tensor to have size 12 at dimension 0"),
         (([[1, 7]] * 4, TIMES, [2] * 4, 0), "targets are in 0 ... 2, got"),
         (([[1, 2]] * 4, TIMES, [2] * 4, 3), "blank must be in label range"),
+        (([1, 2, 1], TIMES, [1, 1, 0, 0], 0), "Expected tensor to have size 2 at dimension 0"),
     ],
 )
 def test_what_does_not_fit_is_told(likely: fd.Tensor, given: Any, message: str) -> None:

@@ -13,6 +13,7 @@ from fastdist.dispatch.pointwise import PointwiseOp
 from fastdist.kernels.cuda import launch
 from fastdist.kernels.cuda.batch_norm import source_of_channels
 from fastdist.kernels.cuda.convolution import source_of_convolution
+from fastdist.kernels.cuda.ctc import source_of_ctc
 from fastdist.kernels.cuda.launch import C_TYPES
 from fastdist.kernels.cuda.patches import source_of_patches
 from fastdist.kernels.cuda.pointwise_source import Operand, source_of
@@ -149,3 +150,9 @@ def texts_of_sparse() -> Iterator[tuple[str, str]]:
     for dtype in (np.dtype(np.int64), F16, F32, F64):
         yield f"sparse {dtype}", source_of_sparse(dtype)
         yield f"sparse {dtype} of two axes", source_of_sparse(dtype, 2)
+
+
+def texts_of_ctc() -> Iterator[tuple[str, str]]:
+    """Yield the walks through texts of connectionist temporal classification."""
+    for dtype in (F16, F32, F64):
+        yield f"ctc {dtype}", source_of_ctc(dtype)

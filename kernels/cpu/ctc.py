@@ -1,0 +1,149 @@
+"""Connectionist temporal classification on the CPU: sums over all ways of a text in time.
+
+log_probs is (time, samples, classes). A row of letters is a text with a blank around each of its
+classes; sizes says of each sample how many steps it has, and how many letters. All sums are made of
+logarithms, in float64: over a thousand steps float32 loses the last third of a gradient's digits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from .compiler import compiled
+from .machine import select
+from .vector_math import functions
+
+Array = np.ndarray[Any, Any]
+
+_exp: Final = functions("float64")["exp"]
+_log: Final = functions("float64")["log"]
+_NEVER: Final = -np.inf
+
+
+@compiled(alone=False)
+def _bar(letters: Any, barred: Any) -> None:
+    """Write what is added to a way that skips the letter before: blanks and doubles are not."""
+    barred[:2] = _NEVER
+    for s in range(2, len(letters)):
+        barred[s] = _NEVER if s % 2 == 0 or letters[s] == letters[s - 2] else 0.0
+
+
+@compiled(alone=False)
+def _move(before: Any, barred: Any, moved: Any) -> None:
+    """Write the log-sum of the ways to each letter: to stay, to come from the last, to skip one.
+
+    before has two more in front. Bound by arithmetic: three exponentials and a logarithm a letter,
+    made side by side.
+    """
+    for s in range(len(moved)):
+        a, b, c = before[s + 2], before[s + 1], before[s] + barred[s]
+        top = select(a > b, a, b)
+        top = select(top > c, top, c)
+        top = select(top == _NEVER, 0.0, top)
+        moved[s] = top + _log(_exp(a - top) + _exp(b - top) + _exp(c - top))
+
+
+@compiled(alone=False)
+def _log_chance(alpha: Any) -> Any:
+    last = alpha[-1]
+    before = alpha[-2] if len(alpha) > 1 else _NEVER
+    top, low = max(last, before), min(last, before)
+    return top + np.log1p(np.exp(low - top)) if top > _NEVER else top
+
+
+@compiled()
+def _losses(log_probs: Any, letters: Any, sizes: Any, out: Any, alpha: Any, blot: Any) -> None:
+    most = letters.shape[1]
+    before, barred, moved = np.empty(most + 2), np.empty(most + 2), np.empty(most)
+    for n in range(len(out)):
+        steps, width = sizes[n, 0], sizes[n, 1]
+        text = letters[n, :width]
+        _bar(text, barred)
+        before[:] = _NEVER
+        before[2] = 0.0
+        for t in range(steps):
+            _move(before, barred, moved[:width])
+            row = log_probs[t, n]
+            for s in range(width):
+                before[s + 2] = moved[s] + row[text[s]]
+                alpha[n, t, s] = before[s + 2]
+        if steps:
+            loss = -_log_chance(alpha[n, steps - 1, :width])
+        else:
+            loss = 0.0 if width == 1 else np.inf
+        out[n] = 0.0 if blot and loss == np.inf else loss
+
+
+@compiled()
+def _gradient(
+    g: Any, log_probs: Any, letters: Any, sizes: Any, alpha: Any, out: Any, blot: Any
+) -> None:
+    most = letters.shape[1]
+    before, barred, moved = np.empty(most + 2), np.empty(most + 2), np.empty(most)
+    for n in range(len(g)):
+        steps, width = sizes[n, 0], sizes[n, 1]
+        loss = -_log_chance(alpha[n, steps - 1, :width]) if steps else 0.0
+        out[steps:, n] = 0
+        if not np.isfinite(loss):
+            out[:steps, n] = 0.0 if blot and loss == np.inf else np.nan
+            continue
+        # Read backwards, a text is a text: what is still to come is what a walk from its end sees.
+        text = letters[n, :width][::-1].copy()
+        _bar(text, barred)
+        before[:] = _NEVER
+        before[2] = 0.0
+        for t in range(steps - 1, -1, -1):
+            _move(before, barred, moved[:width])
+            row, to = log_probs[t, n], out[t, n]
+            for c in range(len(row)):
+                to[c] = _exp(np.float64(row[c]))
+            for s in range(width):
+                before[s + 2] = moved[s] + row[text[s]]
+                moved[s] = alpha[n, t, width - 1 - s] + moved[s]
+            for s in range(width):
+                moved[s] = _exp(moved[s] + loss)
+            for s in range(width):
+                to[text[s]] -= moved[s]
+            for c in range(len(row)):
+                to[c] *= g[n]
+
+
+def losses(
+    log_probs: Array, letters: Array, sizes: Array, out: Array, alpha: Array, zero_infinity: bool
+) -> None:
+    """Write -log of each text's chance into out, and into alpha (samples, time, letters), of
+    float64, the log-chance of having read up to each letter at each step.
+
+    zero_infinity writes 0 where a text cannot be.
+    """
+    found = out if out.dtype != np.float16 else np.empty(out.shape, np.float32)
+    _losses(
+        _without_gaps(log_probs), *map(_without_gaps, (letters, sizes)), found, alpha, zero_infinity
+    )
+    if found is not out:
+        np.copyto(out, found, casting="unsafe")
+
+
+def gradient(
+    g: Array,
+    log_probs: Array,
+    letters: Array,
+    sizes: Array,
+    alpha: Array,
+    out: Array,
+    zero_infinity: bool,
+) -> None:
+    """Write g times the gradient of losses by the numbers that log_softmax made log_probs of into
+    out: the chances, less those given the text.
+    """
+    found = out if out.dtype != np.float16 else np.empty(out.shape, np.float32)
+    given = [_without_gaps(one) for one in (g, log_probs, letters, sizes, alpha)]
+    _gradient(*given, found, zero_infinity)
+    if found is not out:
+        np.copyto(out, found, casting="unsafe")
+
+
+def _without_gaps(x: Array) -> Array:
+    return np.ascontiguousarray(x, np.float32 if x.dtype == np.float16 else x.dtype)

@@ -1,0 +1,140 @@
+// Connectionist temporal classification: ctc.py puts before this text memory.cuh and the typedef of
+// Stored (in memory). All sums are made of logarithms, in double.
+//
+// A block walks through the time of one sample, a thread through every 256th letter of its text.
+// Bound by latency: each step waits for the one before.
+
+constexpr int THREADS = 256;
+
+struct Task {
+    long long samples, time, classes, most, blot, step_t, step_n, step_c, step_g;
+};
+
+__device__ double never() { return __longlong_as_double(0xfff0000000000000LL); }
+
+__device__ double log_sum(double a, double b, double c) {
+    double top = a > b ? a : b;
+    top = top > c ? top : c;
+    if (top == never()) top = 0;
+    return top + ::log(::exp(a - top) + ::exp(b - top) + ::exp(c - top));
+}
+
+// The log-sum of the ways to letter s: to stay, to come from the last, to skip one, which blanks and
+// doubles do not let. Backwards the same from the end.
+__device__ double moved(const double* row, const long long* text, long long s, long long width,
+                        bool first, bool backwards) {
+    const long long by = backwards ? -1 : 1, from = backwards ? width - 1 - s : s;
+    if (first) return from <= 1 ? 0.0 : never();
+    const bool skips = from >= 2 && s % 2 && text[s] != text[s - 2 * by];
+    return log_sum(row[s], from >= 1 ? row[s - by] : never(), skips ? row[s - 2 * by] : never());
+}
+
+__device__ double loss_of(const double* alpha, long long steps, long long width, long long most) {
+    if (!steps) return width == 1 ? 0.0 : -never();
+    const double* end = alpha + (steps - 1) * most + width;
+    return -log_sum(end[-1], width > 1 ? end[-2] : never(), never());
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+losses(const Stored* log_probs, const long long* letters, const long long* sizes, Stored* out,
+       double* alpha, Task task) {
+    const long long n = blockIdx.x, steps = sizes[2 * n], width = sizes[2 * n + 1];
+    const long long* text = letters + n * task.most;
+    log_probs += n * task.step_n;
+    alpha += n * task.time * task.most;
+    for (long long t = 0; t < steps; ++t) {
+        double* row = alpha + t * task.most;
+        for (long long s = threadIdx.x; s < width; s += THREADS)
+            row[s] = moved(row - task.most, text, s, width, t == 0, false) +
+                     cast<double>(log_probs[t * task.step_t + text[s] * task.step_c]);
+        __syncthreads();
+    }
+    if (threadIdx.x) return;
+    const double loss = loss_of(alpha, steps, width, task.most);
+    out[n] = cast<Stored>(task.blot && loss == -never() ? 0.0 : loss);
+}
+
+// Where the next letter that is the same stands, 0 if there is none; less than 0 where one stood
+// before. So chances of a class are added in the order of the text, by one thread.
+extern "C" __global__ void __launch_bounds__(THREADS)
+links(const long long* letters, const long long* sizes, long long* next, Task task) {
+    const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
+    if (number >= task.samples * task.most) return;
+    const long long n = number / task.most, s = number - n * task.most, width = sizes[2 * n + 1];
+    if (s >= width) return;
+    const long long* text = letters + n * task.most;
+    long long after = s + 1, before = s - 1;
+    while (after < width && text[after] != text[s]) ++after;
+    while (before >= 0 && text[before] != text[s]) --before;
+    if (after == width) after = 0;
+    next[number] = before < 0 ? after : -1 - after;
+}
+
+// The log-chances of what is still to come, and from them the chances of each letter at each step.
+extern "C" __global__ void __launch_bounds__(THREADS)
+posterior(const Stored* log_probs, const long long* letters, const long long* sizes,
+          const double* alpha, double* chances, double* rows, Task task) {
+    const long long n = blockIdx.x, steps = sizes[2 * n], width = sizes[2 * n + 1];
+    const long long* text = letters + n * task.most;
+    log_probs += n * task.step_n;
+    alpha += n * task.time * task.most;
+    chances += n * task.time * task.most;
+    rows += n * 2 * task.most;
+    const double loss = loss_of(alpha, steps, width, task.most);
+    for (long long t = steps - 1; t >= 0; --t) {
+        double* row = rows + t % 2 * task.most;
+        const double* before = rows + (t + 1) % 2 * task.most;
+        for (long long s = threadIdx.x; s < width; s += THREADS) {
+            const double ways = moved(before, text, s, width, t == steps - 1, true);
+            chances[t * task.most + s] = ::exp(alpha[t * task.most + s] + ways + loss);
+            row[s] = ways + cast<double>(log_probs[t * task.step_t + text[s] * task.step_c]);
+        }
+        __syncthreads();
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+gradient(const Stored* g, const Stored* log_probs, const long long* sizes, const double* alpha,
+         Stored* out, Task task) {
+    const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
+    if (number >= task.time * task.samples * task.classes) return;
+    const long long c = number % task.classes, n = number / task.classes % task.samples;
+    const long long t = number / task.classes / task.samples, steps = sizes[2 * n];
+    if (t >= steps) {
+        out[number] = cast<Stored>(0.0);
+        return;
+    }
+    alpha += n * task.time * task.most;
+    const double loss = loss_of(alpha, steps, sizes[2 * n + 1], task.most);
+    double found = ::exp(cast<double>(
+        log_probs[t * task.step_t + n * task.step_n + c * task.step_c]));
+    found *= cast<double>(g[n * task.step_g]);
+    if (!(::fabs(loss) < -never()))
+        found = task.blot && loss == -never() ? 0.0 : __longlong_as_double(0x7ff8000000000000LL);
+    out[number] = cast<Stored>(found);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+less_posterior(const Stored* g, const Stored* log_probs, const long long* letters,
+               const long long* sizes, const double* alpha, const double* chances,
+               const long long* next, Stored* out, Task task) {
+    const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
+    if (number >= task.time * task.samples * task.most) return;
+    const long long s = number % task.most, n = number / task.most % task.samples;
+    const long long t = number / task.most / task.samples, steps = sizes[2 * n];
+    next += n * task.most;
+    if (t >= steps || s >= sizes[2 * n + 1] || next[s] < 0) return;
+    alpha += n * task.time * task.most;
+    chances += (n * task.time + t) * task.most;
+    if (!(::fabs(loss_of(alpha, steps, sizes[2 * n + 1], task.most)) < -never())) return;
+    const long long c = letters[n * task.most + s];
+    double found = ::exp(cast<double>(
+        log_probs[t * task.step_t + n * task.step_n + c * task.step_c]));
+    for (long long k = s;;) {
+        found -= chances[k];
+        k = next[k] < 0 ? -1 - next[k] : next[k];
+        if (!k) break;
+    }
+    out[(t * task.samples + n) * task.classes + c] =
+        cast<Stored>(found * cast<double>(g[n * task.step_g]));
+}
