@@ -53,7 +53,7 @@ class SparseNode(Node):
             self.release()
         return tuple(
             [
-                None if edge is None else _as_taken(one, edge)
+                None if edge is None else as_taken(one, edge)
                 for one, edge in zip(make(g), self.edges, strict=True)
             ]
         )
@@ -67,7 +67,8 @@ class SparseNode(Node):
         return self._name
 
 
-def _as_taken(gradient: Any, edge: Any) -> Any:
+def as_taken(gradient: Any, edge: Any) -> Any:
+    """Return a gradient for an edge, made dense if the Node there takes no sparse one."""
     if gradient is None or not gradient.layout.is_sparse or node_of(edge).takes_sparse:
         return gradient
     return dense_of(gradient)
@@ -204,6 +205,6 @@ def rows_at(dense: Any, entries: Any) -> Any:
 
 
 __all__ = [
-    "SparseNode", "add_entries", "coalesced", "dense_of", "flat_places", "gather_add",
+    "SparseNode", "add_entries", "as_taken", "coalesced", "dense_of", "flat_places", "gather_add",
     "indices_of", "is_sparse", "recorded", "rows_at", "sparse_tensor", "values_of", "with_values",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ from ...core.errors import ContextError, ContextReleasedError
 from ...core.future import Future
 from ...graph.forward_grad import end_callbacks
 from ..pipe.metadata import Value
+from ..rpc.body import let_sparse_travel
 from ..rpc.handlers import Reply, register_handler
 from ..rpc.interceptors import Envelope, install
 from ..rpc.message_types import MessageType
@@ -15,8 +16,9 @@ from .abort import handle_abort
 from .container import get_instance
 from .engine import dist_engine
 from .message_autograd import AutogradInterceptor
-from .outbox import AUTO, IN_PERSON, MESSAGES, unpack
+from .outbox import AUTO, IN_PERSON, unpack
 from .rref_backward import handle_rref_backward, rref_backward
+from .sparse_parts import rebuild_recorded, reduce_sparse
 from .stall import handle_progress
 from .tangent_store import TangentInterceptor, handle_level_end, tangent_store
 
@@ -45,7 +47,7 @@ def handle_gradients(envelope: Envelope) -> Reply | Future[None]:
     )
     if parcel is not None:
         done.value()  # it is over: what failed is raised where the gradients came from
-        return Reply(parcel.tensors(), {MESSAGES: parcel.numbers()})
+        return Reply(*parcel.content())
     return done
 
 
@@ -70,6 +72,7 @@ def handle_clean_up(envelope: Envelope) -> Reply | None:
 
 def install_all() -> None:
     """Put distributed autograd into rpc's path."""
+    let_sparse_travel(reduce_sparse, rebuild_recorded)
     install("tangents", TangentInterceptor())
     install("autograd", AutogradInterceptor())
     register_handler(MessageType.BACKWARD_AUTOGRAD_REQ, handle_gradients)

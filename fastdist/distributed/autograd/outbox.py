@@ -13,6 +13,7 @@ from ..pipe.metadata import Value
 from ..rpc.agent import get_current_agent
 from ..rpc.message_types import MessageType
 from ..rpc.words import Words, numbers, refuse
+from .sparse_parts import SPARSE, apart, together
 
 if TYPE_CHECKING:
     from ..rpc.lane_call import LaneCall
@@ -72,17 +73,15 @@ class Parcel:
         self.gradients: list[Gradients] = []
         self.sent: Future[None] = Future()
 
-    def tensors(self) -> list[Tensor]:
-        """Return all tensors, one message after the other."""
-        return [tensor for gradients in self.gradients for tensor in gradients.tensors or ()]
-
-    def numbers(self) -> list[Value]:
-        """Return what tells the other side which tensors belong to which message."""
-        return [
-            number
-            for message_id, tensors in self.gradients
-            for number in (message_id, UNUSED if tensors is None else len(tensors))
-        ]
+    def content(self) -> tuple[list[Tensor], dict[str, Value]]:
+        """Return all tensors, one message after the other, and the words by which the other side
+        knows which belong to which message.
+        """
+        numbers: list[Value] = []
+        for message_id, tensors in self.gradients:
+            numbers += (message_id, UNUSED if tensors is None else len(tensors))
+        found, told = apart([one for _, tensors in self.gradients for one in tensors or ()])
+        return found, {MESSAGES: numbers, SPARSE: told} if told else {MESSAGES: numbers}
 
     def look(self, answered: Future[Any]) -> None:
         """Take the end of the message that carried this."""
@@ -133,9 +132,9 @@ class Outbox:
 
     def send(self, parcel: Parcel) -> None:
         """Send one parcel by the shared lane."""
-        kind, words = MessageType.BACKWARD_AUTOGRAD_REQ, self._words(parcel)
+        kind, (tensors, words) = MessageType.BACKWARD_AUTOGRAD_REQ, self._packed(parcel)
         try:
-            answered = get_current_agent().send(parcel.worker_id, kind, parcel.tensors(), words)
+            answered = get_current_agent().send(parcel.worker_id, kind, tensors, words)
         except Exception as error:
             # Whoever waits for the parcel raises it.
             parcel.sent.try_complete(error=error)
@@ -150,10 +149,11 @@ class Outbox:
         worker_id, parcel = parcels.popitem()
         for other in parcels.values():
             self.send(other)
-        words = {**self._words(parcel), IN_PERSON: True}
+        tensors, words = self._packed(parcel)
+        words[IN_PERSON] = True
         kind = MessageType.BACKWARD_AUTOGRAD_REQ
         try:
-            call = get_current_agent().send_in_person(worker_id, kind, parcel.tensors(), words)
+            call = get_current_agent().send_in_person(worker_id, kind, tensors, words)
         except Exception as error:
             parcel.sent.try_complete(error=error)
             return None
@@ -162,13 +162,14 @@ class Outbox:
             return None
         return parcel, call
 
-    def _words(self, parcel: Parcel) -> dict[str, Value]:
-        return {
+    def _packed(self, parcel: Parcel) -> tuple[list[Tensor], dict[str, Value]]:
+        tensors, words = parcel.content()
+        return tensors, {
             "context_id": self.context.id,
             "pass_id": self.pass_id,
             "retain_graph": self._retain_graph,
             AUTO: self.context.is_auto,
-            MESSAGES: parcel.numbers(),
+            **words,
         }
 
 
@@ -178,6 +179,7 @@ def unpack(tensors: Sequence[Tensor], words: Words, sender: int) -> list[Gradien
     Raises  MessageError where the numbers do not fit the tensors
     """
     pairs = numbers(words, MESSAGES, sender)
+    tensors = together(tensors, words, sender)
     counts = pairs[1::2]
     is_fit = len(pairs) % 2 == 0 and all(count >= UNUSED for count in counts)
     if not is_fit or sum(count for count in counts if count > 0) > len(tensors):

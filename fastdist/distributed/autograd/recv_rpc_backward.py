@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 from weakref import ref
 
 import numpy as np
@@ -29,6 +29,7 @@ class RecvRpcBackward(Node):
 
     # The sender counts on an answer, also where nothing came.
     accepts_undefined = True
+    takes_sparse: ClassVar[bool] = True
     __slots__ = ("_context", "from_worker_id", "message_id", "num_outputs")
 
     def __init__(
@@ -127,5 +128,7 @@ def _on_host(grad: Tensor) -> Tensor:
     device = grad.layout.device
     if device is CPU:
         return grad
+    if grad.layout.is_sparse:
+        return grad.to(CPU)
     array = backend_of(device.type).to_numpy(grad.array)
     return wrap(array, layout_of(array, CPU))

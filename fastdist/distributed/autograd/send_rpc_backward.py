@@ -9,6 +9,7 @@ from ...core.errors import MessageError
 from ...devices.backend import backend_of
 from ...engine.engine import current_graph_task
 from ...graph.node import Node, next_sequence_number
+from ...ops.sparse import as_taken
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor, layout_of, wrap
 from .dist_graph_task import DistGraphTask
@@ -54,6 +55,13 @@ class SendRpcBackward(Node):
                 f"{len(grads)} gradients came from worker {self.to_worker_id} for "
                 f"{len(self.edges)} tensors that were sent there; each needs one"
             )
+        for grad, layout in zip(grads, self.layout, strict=True):
+            # What a sparse one names is written to unseen: a dense one would not fit.
+            if grad is not None and grad.layout.is_sparse and grad.layout.shape != layout.shape:
+                raise MessageError(
+                    f"a gradient of shape {grad.layout.shape} came from worker "
+                    f"{self.to_worker_id} for a tensor of shape {layout.shape}"
+                )
         # First: they may be handed on from here.
         self._is_fresh = fresh
         self._came[pass_id] = grads
@@ -83,7 +91,12 @@ class SendRpcBackward(Node):
         assert len(grads) == len(self.edges), "a send ran before its gradients came"
         assert all(grad is not None for grad in grads), "a send was given an undefined gradient"
         # Here and not where they came: what is copied must be there on the stream of the pass.
-        return tuple([_on_device_of(layout, g) for layout, g in zip(self.layout, grads)])
+        return tuple(
+            [
+                as_taken(_on_device_of(layout, g), edge)
+                for layout, g, edge in zip(self.layout, grads, self.edges)
+            ]
+        )
 
     def name(self) -> str:
         """Return the name that PyTorch shows."""
@@ -99,5 +112,7 @@ def _on_device_of(layout: Layout, grad: Tensor | None) -> Tensor | None:
     device = layout.device
     if device is CPU or grad is None or grad.layout.device is device:
         return grad
+    if grad.layout.is_sparse:
+        return grad.to(device)
     array = backend_of(device.type).from_numpy(grad.array, device.index)
     return wrap(array, layout_of(array, device))

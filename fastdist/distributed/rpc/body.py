@@ -75,6 +75,22 @@ for _of_errors in (rebuild_error, set_error_state):
 _rebuilders[rebuild_sparse.__module__, rebuild_sparse.__qualname__] = rebuild_sparse
 
 
+def _plain_parts(tensor: Tensor) -> tuple[Any, ...]:
+    return rebuild_sparse, parts_of(tensor)
+
+
+_reduce_sparse: Callable[[Tensor], tuple[Any, ...]] = _plain_parts
+
+
+def let_sparse_travel(
+    reduce: Callable[[Tensor], tuple[Any, ...]], rebuild: Callable[..., Any]
+) -> None:
+    """Let sparse tensors travel as reduce(tensor) says, with a history or without."""
+    global _reduce_sparse
+    _reduce_sparse = reduce
+    _rebuilders[rebuild.__module__, rebuild.__qualname__] = rebuild
+
+
 def serialize(value: object, tensors: list[Tensor], name: str = "the value") -> tuple[bytes, int]:
     """Return the body of value and its encoding; append the Tensors in it to tensors.
 
@@ -293,7 +309,7 @@ class _Packer:
 
     def _put_tensor(self, tensor: Tensor) -> tuple[Any, ...]:
         if tensor.layout.is_sparse:
-            return rebuild_sparse, parts_of(tensor)
+            return _reduce_sparse(tensor)
         self._tensors.append(tensor)
         return _tensor_at, (len(self._tensors) - 1,)
 

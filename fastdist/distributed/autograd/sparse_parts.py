@@ -1,0 +1,84 @@
+"""Sparse gradients in messages: coordinates and values side by side, and numbers that tell of them.
+
+A gradient of few rows costs on the wire what these rows cost. Its two parts are tensors of the
+message like all others, so they need no pickle, and pass in strict mode. Sparse tensors that users
+send have values that are in the graph: their gradients come back dense, one for each value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.errors import MessageError
+from ...graph.modes import tls
+from ...ops.sparse_conversion import coalesce, made_of, values
+from ...tensor.pickling import parts_of, rebuild_sparse
+from ...tensor.tensor import Tensor
+from ..pipe.metadata import Value
+from ..rpc.words import Words, numbers, refuse
+
+# A name in a message's metadata: for each sparse gradient where in the message its coordinates are,
+# before its values, whether they are coalesced, how many axes it has, and the lengths of these.
+SPARSE = "sparse"
+
+
+def apart(gradients: Sequence[Tensor]) -> tuple[list[Tensor], list[Value]]:
+    """Return gradients with sparse ones as their two parts, and the numbers that tell of those."""
+    tensors: list[Tensor] = []
+    told: list[Value] = []
+    for gradient in gradients:
+        if not gradient.layout.is_sparse:
+            tensors.append(gradient)
+            continue
+        indices, own, shape, is_coalesced, _ = parts_of(gradient)
+        told += (len(tensors), int(is_coalesced), len(shape), *shape)
+        tensors += (indices, own)
+    return tensors, told
+
+
+def together(tensors: Sequence[Tensor], words: Words, sender: int) -> Sequence[Tensor]:
+    """Return the gradients of a message's tensors; what follows them stays.
+
+    Raises  MessageError where the numbers do not fit the tensors
+    """
+    if SPARSE not in words:
+        return tensors
+    told = numbers(words, SPARSE, sender)
+    found: list[Tensor] = []
+    at = taken = 0
+    while at < len(told):
+        if len(told) < at + 3 or not taken <= told[at] <= len(tensors) - 2 or told[at + 2] < 0:
+            refuse(words, SPARSE, sender, f"what tells of parts among {len(tensors)} tensors")
+        first, is_coalesced, axes = told[at : at + 3]
+        shape = told[at + 3 : at + 3 + axes]
+        found += tensors[taken:first]
+        try:
+            indices, own = tensors[first : first + 2]
+            found.append(rebuild_sparse(indices, own, shape, bool(is_coalesced), False))
+        except ValueError as error:
+            raise MessageError(f"worker {sender} sent a gradient that is none: {error}") from error
+        at, taken = at + 3 + axes, first + 2
+    return [*found, *tensors[taken:]]
+
+
+def reduce_sparse(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
+    """Return what a sparse tensor travels as: its values lead back to it where it has a history."""
+    if tensor.edge is None or not tls.grad:
+        return rebuild_sparse, parts_of(tensor)
+    whole = coalesce(tensor)
+    indices, _, shape, is_coalesced, requires_grad = parts_of(whole)
+    return rebuild_recorded, (indices, values(whole), shape, is_coalesced, requires_grad)
+
+
+def rebuild_recorded(
+    indices: Tensor, values: Tensor, shape: Any, is_coalesced: bool, requires_grad: bool
+) -> Tensor:
+    """Return the sparse tensor that was sent; a leaf, or part of the graph that its values are of.
+
+    Raises  ValueError for parts that do not fit together
+    """
+    made = rebuild_sparse(indices, values, shape, is_coalesced, False)
+    if values.edge is None or values.edge.is_accumulate:
+        return made.requires_grad_() if requires_grad else made
+    return made_of(indices, values, made.layout.shape, is_coalesced=is_coalesced)  # type: ignore[no-any-return]
