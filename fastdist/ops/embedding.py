@@ -56,11 +56,12 @@ def has_gradient(weight: Any) -> bool:
 
 def sparse_rows(weight: Any, input: Any, padding: int | None, by_frequency: bool = False) -> Any:
     """Return the rows of weight at input; weight's gradient is a sparse tensor of these rows."""
-    places = input.detach().reshape(-1).to(int64)
-    shape = weight.layout.shape
+    shape, is_flat = weight.layout.shape, len(input.layout.shape) == 1
+    places = input.to(int64) if is_flat else input.detach().reshape(-1).to(int64)
     with no_grad():
-        rows = select_slices.public(weight.detach(), places, 0)
-        found = rows.reshape((*input.layout.shape, shape[1]))
+        found = select_slices.public(weight, places, 0)
+        if not is_flat:
+            found = found.reshape((*input.layout.shape, shape[1]))
 
     def gradients(g: Any) -> tuple[Any]:
         if by_frequency:

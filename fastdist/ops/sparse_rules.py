@@ -145,8 +145,12 @@ def _add_in_place(input: Any, other: Any, alpha: Any = 1) -> Any:
     is_bare = not tls.grad or (input.edge is None and other.edge is None)
     if is_bare and input.layout.shape == other.layout.shape:
         with no_grad():
-            entries = other.detach().to(input.layout.dtype)
-            add_entries(input, entries if alpha == 1 else entries * alpha)
+            dtype, entries = input.layout.dtype, other
+            if entries.layout.dtype is not dtype:
+                entries = entries.detach().to(dtype)
+            if alpha != 1:
+                entries = with_values(entries, values_of(entries) * alpha)
+            add_entries(input, entries)
         storage_of(input).bump()
         return input
     return input.copy_(_add(input, other, alpha))

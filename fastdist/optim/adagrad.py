@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from ..ops.creation import full_like
-from ..ops.sparse import rows_at, with_values
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
 from .fused import direction, fused
 from .optimizer import Group
 from .options import checked, require_one_way
+from .touched_rows import step_rows
 
 
 class Adagrad(CountedOptimizer):
@@ -96,8 +96,6 @@ class Adagrad(CountedOptimizer):
         if group["weight_decay"]:
             raise RuntimeError("weight_decay option is not compatible with sparse gradients")
         step = self.count(group, parameter, state)
-        g = (-gradient if group["maximize"] else gradient).coalesce()
-        state["sum"].add_(with_values(g, g._values() ** 2))
-        root = rows_at(state["sum"], g).sqrt() + group["eps"]
-        rate = group["lr"] / (1.0 + (step - 1.0) * group["lr_decay"])
-        parameter.add_(with_values(g, g._values() / root), alpha=-float(rate))
+        rate = float(group["lr"] / (1.0 + (step - 1.0) * group["lr_decay"]))
+        rate = -rate if group["maximize"] else rate
+        step_rows("adagrad", gradient, [state["sum"], parameter], rate, group["eps"])

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..ops.creation import zeros_like
-from ..ops.sparse import rows_at, with_values
 from ..tensor.tensor import Tensor
 from .optimizer import Group, Optimizer
 from .options import checked
+from .touched_rows import step_rows
 
 
 class SparseAdam(Optimizer):
@@ -49,20 +49,9 @@ class SparseAdam(Optimizer):
             state["exp_avg"] = zeros_like(parameter).detach()
             state["exp_avg_sq"] = zeros_like(parameter).detach()
         state["step"] += 1
-        g = (-gradient if group["maximize"] else gradient).coalesce()
-        if not g._nnz():
-            return
         step, (beta1, beta2) = state["step"], group["betas"]
-        mean = self._moved(state["exp_avg"], g, g._values(), beta1)
-        square = self._moved(state["exp_avg_sq"], g, g._values() ** 2, beta2)
-        rate = group["lr"] * math.sqrt(1 - beta2**step) / (1 - beta1**step)
-        change = mean / (square.sqrt() + group["eps"])
-        parameter.add_(with_values(g, change), alpha=-float(rate))
-
-    @staticmethod
-    def _moved(mean: Tensor, places: Any, towards: Any, beta: Any) -> Any:
-        """Move a mean's rows at some places towards values; return the rows."""
-        before = rows_at(mean, places)
-        change = (towards - before) * (1 - beta)
-        mean.add_(with_values(places, change))
-        return before + change
+        rate = float(group["lr"] * math.sqrt(1 - beta2**step) / (1 - beta1**step))
+        means = state["exp_avg"], state["exp_avg_sq"]
+        g = -gradient if group["maximize"] else gradient
+        numbers = rate, float(beta1), float(beta2), group["eps"]
+        step_rows("sparse_adam", g, [*means, parameter], *numbers)

@@ -89,3 +89,43 @@ def test_momentum_keeps_one_entry_for_each_row() -> None:
 def test_methods_without_sparse_steps_refuse(kind: Any, options: Any, text: str) -> None:
     with pytest.raises(RuntimeError, match=f"^{text}"):
         trained(kind, True, **options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"), [(optim.Adagrad, {"eps": 1e-3}), (optim.SparseAdam, {"eps": 1e-3})]
+)
+@pytest.mark.parametrize("dtype", [fd.float16, fd.float32, fd.float64])
+def test_memory_with_gaps_and_small_numbers_are_stepped_alike(
+    kind: Any, options: Any, dtype: Any
+) -> None:
+    found = []
+    for is_transposed in (False, True):
+        w = fd.arange(10.0, dtype=dtype).reshape(2, 5) / 7
+        w = w.t().contiguous() if not is_transposed else w.t()
+        w.requires_grad_()
+        w.grad = fd.sparse_coo_tensor([[3, 0, 3]], fd.ones(3, 2, dtype=dtype), (5, 2))
+        before = w._version
+        kind([w], lr=0.1, **options).step()
+        assert w._version > before
+        found.append(w.detach().to(fd.float64).numpy())
+    np.testing.assert_array_equal(*found)
+    first = np.arange(10.0).reshape(2, 5).T / 7
+    np.testing.assert_allclose(found[0][[1, 2, 4]], first[[1, 2, 4]], rtol=1e-3)
+    assert (found[0][[0, 3]] < first[[0, 3]] - 0.05).all()
+
+
+@pytest.mark.parametrize("kind", [optim.Adagrad, optim.SparseAdam])
+def test_entries_of_several_axes_are_stepped(kind: Any) -> None:
+    w = fd.ones(2, 3, 2, requires_grad=True)
+    w.grad = fd.sparse_coo_tensor([[1, 1], [2, 2]], fd.ones(2, 2), (2, 3, 2))
+    kind([w], lr=0.1).step()
+    changed = (w != 1).nonzero().tolist()
+    assert changed == [[1, 2, 0], [1, 2, 1]]
+
+
+@pytest.mark.parametrize("kind", [optim.Adagrad, optim.SparseAdam])
+def test_an_empty_gradient_changes_nothing(kind: Any) -> None:
+    w = fd.ones(4, 2, requires_grad=True)
+    w.grad = fd.sparse_coo_tensor(fd.zeros(1, 0), fd.zeros(0, 2), (4, 2))
+    kind([w], lr=0.1).step()
+    assert (w == 1).all()

@@ -22,6 +22,7 @@ from fastdist.kernels.cuda.reduce import source_of_sum
 from fastdist.kernels.cuda.scan import source_of_extremes, source_of_recurrence, source_of_scan
 from fastdist.kernels.cuda.softmax import source_of_softmax
 from fastdist.kernels.cuda.sparse import source_of as source_of_sparse
+from fastdist.kernels.cuda.touched_rows import source_of as source_of_touched_rows
 from fastdist.kernels.cuda.weighing import source_of_weigh
 from fastdist.kernels.cuda.windows import source_of_windows
 
@@ -156,3 +157,5 @@ def texts_of_ctc() -> Iterator[tuple[str, str]]:
     """Yield the walks through texts of connectionist temporal classification."""
     for dtype in (F16, F32, F64):
         yield f"ctc {dtype}", source_of_ctc(dtype)
+    for dtype in (F16, F32, F64):
+        yield f"steps of touched rows, {dtype}", source_of_touched_rows(dtype)

@@ -1,0 +1,46 @@
+"""Steps by sparse gradients: what they do not touch is neither read nor written."""
+
+from __future__ import annotations
+
+import math
+
+from ..core.errors import ShapeError
+from ..devices.backend import backend_of
+from ..dispatch.inplace import require_may_change
+from ..ops.sparse import flat_places, indices_of, values_of
+from ..tensor.storage import storage_of
+from ..tensor.tensor import Tensor
+
+
+def step_rows(name: str, gradient: Tensor, tensors: list[Tensor], *numbers: float) -> None:
+    """Let the kernel touched_rows.NAME change tensors, of which the last is the parameter, at the
+    rows of a sparse gradient, coalesced or not.
+
+    Raises  RuntimeError for a gradient of another shape, and with grad mode on
+    Note    what lies with gaps is copied whole, twice
+    """
+    parameter = tensors[-1]
+    layout = parameter.layout
+    if gradient.layout.shape != layout.shape:
+        raise ShapeError(
+            f"{name}: a gradient is of shape {gradient.layout.shape}, its parameter of shape "
+            f"{layout.shape}"
+        )
+    require_may_change(parameter)
+    indices, values = indices_of(gradient), values_of(gradient.to(layout.dtype)).contiguous()
+    axes, count = indices.layout.shape
+    width = math.prod(layout.shape[axes:])
+    places, order = flat_places(indices, layout.shape[:axes]).sort(stable=True)
+    packed = [one if one.layout.contiguous else one.contiguous() for one in tensors]
+    backend_of(layout.device.type).kernel(f"touched_rows.{name}")(
+        values.array.reshape(count, width),
+        places.array,
+        order.array,
+        *[one.array.reshape(-1, width) for one in packed],
+        *numbers,
+    )
+    for one, written in zip(tensors, packed, strict=True):
+        if one is written:
+            storage_of(one).bump()
+        else:
+            one.copy_(written)

@@ -1,0 +1,115 @@
+"""Steps of parameters by gradients of few rows, on the CPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .compiler import compiled
+from .silence import silent
+
+Array = np.ndarray[Any, Any]
+
+
+def _run(
+    loop: Callable[..., None],
+    values: Array,
+    places: Array,
+    order: Array,
+    rows: list[Array],
+    numbers: list[float],
+) -> None:
+    """Run a loop over rows of arrays with numbers of their dtype."""
+    dtype = rows[0].dtype
+    if dtype.itemsize >= 4:
+        loop(values, places, order, *rows, *[dtype.type(number) for number in numbers])
+        return
+    # float16 is not for compiled loops: a copy of the rows that are touched is.
+    touched, number = np.unique(places, return_inverse=True)
+    wide = [np.ascontiguousarray(one[touched], np.float32) for one in rows]
+    given = np.ascontiguousarray(values, np.float32)
+    loop(given, number.reshape(-1), order, *wide, *[np.float32(one) for one in numbers])
+    for one, copy in zip(rows, wide, strict=True):
+        one[touched] = copy
+
+
+@compiled()
+def _adagrad(
+    values: Any, places: Any, order: Any, sums: Any, out: Any, rate: Any, eps: Any
+) -> None:
+    total = np.empty_like(out[:1])[0]
+    k = 0
+    while k < len(places):
+        row = places[k]
+        total[:] = 0
+        while k < len(places) and places[k] == row:
+            total += values[order[k]]
+            k += 1
+        for j in range(len(total)):
+            g = total[j]
+            sums[row, j] += g * g
+            out[row, j] -= rate * g / (math.sqrt(sums[row, j]) + eps)
+
+
+@silent
+def adagrad(
+    values: Array,
+    places: Array,
+    order: Array,
+    sums: Array,
+    out: Array,
+    rate: float,
+    eps: float,
+) -> None:
+    """Step rows of out, the parameter, as Adagrad does, and add to its sums of squares.
+
+    values: (n, width); places: (n,), the row of each of values[order], rising; sums and out: (rows,
+    width), C order. Bound by memory: each row that is touched is read and written once, after the
+    values of one row have been added up.
+    """
+    _run(_adagrad, values, places, order, [sums, out], [rate, eps])
+
+
+@compiled()
+def _sparse_adam(
+    values: Any, places: Any, order: Any, mean: Any, square: Any, out: Any,
+    rate: Any, keep: Any, keep_square: Any, eps: Any,
+) -> None:  # fmt: skip
+    total = np.empty_like(out[:1])[0]
+    one = np.ones_like(out[:1, :1])[0, 0]
+    k = 0
+    while k < len(places):
+        row = places[k]
+        total[:] = 0
+        while k < len(places) and places[k] == row:
+            total += values[order[k]]
+            k += 1
+        for j in range(len(total)):
+            g = total[j]
+            mean[row, j] += (g - mean[row, j]) * (one - keep)
+            square[row, j] += (g * g - square[row, j]) * (one - keep_square)
+            out[row, j] -= rate * mean[row, j] / (math.sqrt(square[row, j]) + eps)
+
+
+@silent
+def sparse_adam(
+    values: Array,
+    places: Array,
+    order: Array,
+    mean: Array,
+    square: Array,
+    out: Array,
+    rate: float,
+    keep: float,
+    keep_square: float,
+    eps: float,
+) -> None:
+    """Step rows of out, the parameter, as Adam does, and move the means of these rows.
+
+    Arrays as adagrad's; keep and keep_square are what stays of the means.
+    """
+    numbers = [rate, keep, keep_square, eps]
+    _run(_sparse_adam, values, places, order, [mean, square, out], numbers)

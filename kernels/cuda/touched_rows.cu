@@ -1,0 +1,56 @@
+// Steps of parameters by gradients of few rows. touched_rows.py puts before this text: memory.cuh,
+// typedefs of Stored (in memory) and Real (calculated with).
+//
+// Values of one row stand next to each other in `order`. The thread of the first one's element adds
+// them up, and is the only one that touches that element of the row; the others have nothing to do.
+// Bound by memory: neighbours of a row are read together.
+
+constexpr int THREADS = 256;
+
+struct Task {
+    long long size, width, count;
+};
+
+struct Element {
+    long long place;  // where it stands in a parameter; -1 if another thread has it
+    Real g;
+};
+
+__device__ Element element_of(const Stored* values, const long long* places, const long long* order,
+                              const Task& task) {
+    const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
+    if (number >= task.size) return {-1, Real(0)};
+    const long long first = number / task.width, column = number - first * task.width;
+    const long long row = places[first];
+    if (first && places[first - 1] == row) return {-1, Real(0)};
+    Real total = Real(0);
+    for (long long k = first; k < task.count && places[k] == row; ++k)
+        total += cast<Real>(values[order[k] * task.width + column]);
+    return {row * task.width + column, total};
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+adagrad(const Stored* values, const long long* places, const long long* order, Stored* sums,
+        Stored* out, double rate, double eps, Task task) {
+    const Element at = element_of(values, places, order, task);
+    if (at.place < 0) return;
+    const Real total = cast<Real>(sums[at.place]) + at.g * at.g;
+    sums[at.place] = cast<Stored>(total);
+    const Real change = Real(rate) * at.g / (sqrt(total) + Real(eps));
+    out[at.place] = cast<Stored>(cast<Real>(out[at.place]) - change);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+sparse_adam(const Stored* values, const long long* places, const long long* order, Stored* mean,
+            Stored* square, Stored* out, double rate, double keep, double keep_square, double eps,
+            Task task) {
+    const Element at = element_of(values, places, order, task);
+    if (at.place < 0) return;
+    Real first = cast<Real>(mean[at.place]), second = cast<Real>(square[at.place]);
+    first += (at.g - first) * (Real(1) - Real(keep));
+    second += (at.g * at.g - second) * (Real(1) - Real(keep_square));
+    mean[at.place] = cast<Stored>(first);
+    square[at.place] = cast<Stored>(second);
+    const Real change = Real(rate) * first / (sqrt(second) + Real(eps));
+    out[at.place] = cast<Stored>(cast<Real>(out[at.place]) - change);
+}
