@@ -14,7 +14,6 @@ import importlib.util
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
@@ -116,7 +115,7 @@ def _is_ours(torch: ModuleType | None) -> bool:
     )
 
 
-class _SameModule(Loader):
+class _SameModule:
     """The loader of what is loaded already, under its other name."""
 
     def __init__(self, module: ModuleType) -> None:
@@ -159,7 +158,9 @@ class AsTorchFinder:
             if error.name is None or not f"{own}.".startswith(f"{error.name}."):
                 raise
             raise missing_module(name, own, ROOMS) from None
-        return ModuleSpec(name, _SameModule(module), is_package=hasattr(module, "__path__"))
+        # importlib.abc, whose Loader it could be, loads a dozen modules more.
+        loader: Any = _SameModule(module)
+        return ModuleSpec(name, loader, is_package=hasattr(module, "__path__"))
 
 
 def find_torch_here() -> None:

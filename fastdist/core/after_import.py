@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
 
 
 def after_import(library: str, ours: str) -> None:
@@ -19,7 +21,7 @@ def after_import(library: str, ours: str) -> None:
         sys.meta_path.insert(0, _Waiting(library, ours))
 
 
-class _Waiting(MetaPathFinder):
+class _Waiting:
     """Finds nothing itself; asked for the library, it goes, and lets the others find it."""
 
     def __init__(self, library: str, ours: str) -> None:
@@ -31,13 +33,13 @@ class _Waiting(MetaPathFinder):
         if fullname != self._library or self not in sys.meta_path:
             return None
         sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        spec: Any = importlib.util.find_spec(fullname)
         if spec is not None and spec.loader is not None:
             spec.loader = _LoadsBoth(spec.loader, self._ours)
-        return spec
+        return spec  # type: ignore[no-any-return]
 
 
-class _LoadsBoth(Loader):
+class _LoadsBoth:
     def __init__(self, loader: Loader, ours: str) -> None:
         self._loader = loader
         self._ours = ours

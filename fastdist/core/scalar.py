@@ -13,7 +13,6 @@ dict by node meets each common piece once. Nothing made here changes: any thread
 from __future__ import annotations
 
 import ast
-import difflib
 import keyword
 import math
 import threading
@@ -343,7 +342,9 @@ class _Parser:
         name = ALIASES.get(at.func.id, at.func.id)
         primitive = PRIMITIVES.get(name)
         if primitive is None:
-            close = difflib.get_close_matches(name, PRIMITIVES, 3)
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, PRIMITIVES, 3)
             hint = "did you mean " + " or ".join(close) + "?"
             known = "known: " + " ".join(sorted(PRIMITIVES))
             raise self._refuse(at.func, f"unknown primitive; {hint if close else known}")

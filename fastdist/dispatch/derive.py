@@ -9,7 +9,7 @@ the place of g, the jvp the tangent, so the two cannot disagree.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,13 +28,10 @@ _ONE, _MINUS_ONE = (1, 1.0), (-1, -1.0)
 ZERO = "where(abs(g) < T(inf), g * T(0), T(0))"
 
 
-def gradient_body(partial: str, names: Sequence[str]) -> Body:
-    """Return the body of `g * partial`, or of the partial itself if it speaks of g."""
-    return gradient_of(scalar.parse(partial, (*names, "g")))
-
-
 def gradient_of(body: Body) -> Body:
-    """Return the body of `g * partial` for a partial over names that end in g."""
+    """Return the body of `g * partial` for a partial over names that end in g, or the partial
+    itself if it speaks of g.
+    """
     names = body.names
     if "g" in body.used:
         return body

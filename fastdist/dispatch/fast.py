@@ -224,7 +224,7 @@ def public_of(op: Op, make_fast: Callable[[], Callable[..., Any]]) -> Callable[.
         return made(*operands)
 
     tensors = ", ".join(op.tensors)
-    attributes = [p for p in op.parameters if p.name in op.attributes]
+    attributes = [p for p in op.parameters if p.name in op.attributes] if op.attributes else []
     names: dict[str, Any] = {"_fast": first_call, "_general": op.general}
     names["_nary"] = first_other_call
     names |= {"_finish": finish, "_op": op}

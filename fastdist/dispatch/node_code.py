@@ -38,7 +38,10 @@ class Recordable(Protocol):
     number_names: tuple[str, ...]
     exact_names: frozenset[str]
     body_names: tuple[str, ...]
-    gradient_bodies: tuple[Body | None, ...]
+
+    @property
+    def gradient_bodies(self) -> tuple[Body | None, ...]:
+        """Per input, what its gradient is; None where it has none."""
 
     @property
     def vjps(self) -> tuple[Any, ...]:

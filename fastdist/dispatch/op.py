@@ -13,7 +13,7 @@ from ..core.errors import DeviceError
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .arguments import NUMPY_NAMES, UNCLEAR, ArgumentError, find_fault, is_clear
-from .declaration import is_tensor
+from .declaration import is_tensor, parameter_names
 
 PLAIN = frozenset({Tensor, Parameter})
 
@@ -31,16 +31,12 @@ class Op:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.name = function.__name__
-        self.doc = inspect.getdoc(function) or ""
-        signature = inspect.signature(function)
-        self.parameters = tuple(signature.parameters.values())
-        names = function.__globals__
-        self.tensors = tuple(p.name for p in self.parameters if is_tensor(self.name, p, names))
-        self.attributes = tuple(p.name for p in self.parameters if p.name not in self.tensors)
-        self.returns = str(signature.return_annotation)
-        self.optional = frozenset(
-            p.name for p in self.parameters if p.name in self.tensors and "None" in p.annotation
-        )
+        self.declared = function
+        annotations, names = function.__annotations__, parameter_names(function)
+        self.tensors = tuple([name for name in names if is_tensor(self.name, name, function)])
+        self.attributes = tuple([name for name in names if name not in self.tensors])
+        self.returns = str(annotations.get("return"))
+        self.optional = frozenset([n for n in self.tensors if "None" in annotations[n]])
         self.has_out = True
         # A function of (input, memory_format), for the op that copies: the keyword is then taken.
         self.formatted: Callable[..., Any] | None = None
@@ -48,6 +44,16 @@ class Op:
         # The public function as _public_function wrote it, and the text before and of its last
         # statement, which calls `general`: an op may put a short way between them.
         self.written: tuple[Callable[..., Any], str, str] | None = None
+
+    @functools.cached_property
+    def doc(self) -> str:
+        """What the declaration says of the op."""
+        return inspect.getdoc(self.declared) or ""
+
+    @functools.cached_property
+    def parameters(self) -> tuple[inspect.Parameter, ...]:
+        """The user's parameters."""
+        return tuple(inspect.signature(self.declared).parameters.values())
 
     @functools.cached_property
     def public(self) -> Callable[..., Any]:

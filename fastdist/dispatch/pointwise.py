@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +27,7 @@ from .autocast import cast_operands
 from .broadcast import broadcast_shapes
 from .constants import as_operand, held, is_rounded_by_half
 from .declaration import require_word
-from .derive import ZERO, gradient_body, gradient_of, tensor_expression, with_defaults
+from .derive import ZERO, gradient_of, tensor_expression, with_defaults
 from .fast_nary import remember_way
 from .gradients import CONDITIONS, as_array, in_used_order
 from .op import OPS, Op, common_device, register
@@ -46,6 +48,7 @@ _KEEPING = _SCALING | {"lerp", "pow", "xlogy"}
 _BOUNDS = frozenset({"lower", "upper"})
 
 
+_WORD = re.compile(r"\w+")
 # What the dtype of a result follows from.
 DTYPE_RULES: Final = {
     "same": "operands meet, the result keeps it",
@@ -68,7 +71,10 @@ NUMBER_RULES: Final = {
 
 
 class PointwiseOp(Op):
-    """An op that is one scalar body; `dtype` is a word of DTYPE_RULES."""
+    """An op that is one scalar body; `dtype` is a word of DTYPE_RULES.
+
+    Its texts are read when they are first needed: a program needs few of them.
+    """
 
     kind = "pointwise"
 
@@ -94,26 +100,17 @@ class PointwiseOp(Op):
         if self.name in ("floor_divide", "trunc_divide"):
             self.exact_names -= {"input"}  # a dividend is rounded
         self.body_names = (*self.tensors, *self.number_names)
-        self.body: Body = scalar.parse(body, self.body_names)
-        self.run_body = in_used_order(self.body)
+        self._text, self._text_names = body, self.body_names
+        self._defaults: dict[str, Any] = {}
         require_word(f"{self.name}: dtype=", dtype, DTYPE_RULES)
         self.dtype = dtype
-        names = (*self.body_names, "out")
         self.partials = tuple(partials) if partials else (None,) * len(self.tensors)
         if len(self.partials) != len(self.tensors):
             raise DeclarationError(
                 f"{self.name}: {len(self.partials)} partials were given for the tensors "
                 f"{', '.join(self.tensors)}; expected one for each, None where there is no gradient"
             )
-        self.gradient_bodies = tuple(
-            None if p is None else gradient_body(p, names) for p in self.partials
-        )
         self.differentiable = any(p is not None for p in self.partials)
-        # In place, the first operand's old value is written over: kept where any gradient asks for
-        # it.
-        self.gradient_needs_first = any(
-            b is not None and self.tensors[0] in b.used for b in self.gradient_bodies
-        )
         self.is_quick = False
         # A list, which the op with its numbers at their defaults shares.
         self._refusals: list[Callable[[Sequence[DType]], str | None]] = []
@@ -126,26 +123,52 @@ class PointwiseOp(Op):
 
         None where a number has no default: the op then always goes the general way.
         """
-        defaults = {p.name: p.default for p in self.parameters if p.name in self.attributes}
-        if not defaults:
+        if not self.attributes:
             return self
+        defaults = {p.name: p.default for p in self.parameters if p.name in self.attributes}
         if not all(isinstance(value, int | float) for value in defaults.values()):
             return None
         plain = copy.copy(self)
         plain.attributes = plain.number_names = ()
         plain.body_names = self.tensors
-        plain.body = with_defaults(self.body, defaults)
-        plain.run_body = in_used_order(plain.body)
-        plain.gradient_bodies = tuple(
-            None
-            if p is None
-            else gradient_of(
-                with_defaults(scalar.parse(p, (*self.body_names, "out", "g")), defaults)
-            )
-            for p in self.partials
-        )
+        plain._defaults = defaults
         plain.plain = plain
         return plain
+
+    def mentions(self, names: Iterable[str]) -> bool:
+        """Say whether the text of the body speaks of all these names, without reading it."""
+        return set(names) <= set(_WORD.findall(self._text))
+
+    def _read(self, text: str, *more: str) -> Body:
+        """Return the body that a text of the declaration says over the op's names and more.
+
+        Raises  ScalarSyntaxError naming the word and its column
+        """
+        body = scalar.parse(text, (*self._text_names, *more))
+        return with_defaults(body, self._defaults) if self._defaults else body
+
+    @cached_property
+    def body(self) -> Body:
+        """What the op computes, over its tensors and numbers."""
+        return self._read(self._text)
+
+    @cached_property
+    def run_body(self) -> Body:
+        """The body over what it uses, which is what a kernel is given."""
+        return in_used_order(self.body)
+
+    @cached_property
+    def gradient_bodies(self) -> tuple[Body | None, ...]:
+        """Per input, the gradient in terms of the op's names, out and g; None where it has none."""
+        read = [None if p is None else self._read(p, "out", "g") for p in self.partials]
+        return tuple([None if body is None else gradient_of(body) for body in read])
+
+    @cached_property
+    def gradient_needs_first(self) -> bool:
+        """Whether a gradient asks for the first operand, whose old value an in-place op writes
+        over.
+        """
+        return any(b is not None and self.tensors[0] in b.used for b in self.gradient_bodies)
 
     @property
     def vjps(self) -> tuple[Any, ...]:

@@ -23,18 +23,27 @@ class Pointwise(Protocol):
     """What the short ways read off a pointwise op."""
 
     name: str
-    parameters: tuple[Any, ...]
     tensors: tuple[str, ...]
     tensors_only: frozenset[str]
     number_names: tuple[str, ...]
     body_names: tuple[str, ...]
-    run_body: Any
     plain: Any
     dtype: str
     differentiable: bool
     is_quick: bool
     written: Any
-    gradient_bodies: tuple[Any, ...]
+
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        """The user's parameters."""
+
+    @property
+    def run_body(self) -> Any:
+        """The body over what it uses."""
+
+    @property
+    def gradient_bodies(self) -> tuple[Any, ...]:
+        """Per input, what its gradient is; None where it has none."""
 
     @property
     def nodes(self) -> tuple[Any, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from ..graph.recording import begin_node
 from ..graph.saved_tensors import pack_saved
 from ..tensor.tensor import Tensor, layout_of, wrap
 from .autocast import cast_operands
-from .declaration import require_parameters, require_word
+from .declaration import parameter_names, require_parameters, require_word
 from .gradients import as_array
 from .op import Op, common_device, register
 from .outline import outlines
@@ -60,9 +59,8 @@ class StructuredOp(Op):
         self.has_out = has_out
         self.by_type = tuple(
             [
-                _ANY_NUMBER.fullmatch(str(p.annotation)) is None
-                for p in self.parameters
-                if p.name in self.attributes
+                _ANY_NUMBER.fullmatch(str(function.__annotations__[name])) is None
+                for name in self.attributes
             ]
         )
         self.tell_name: Callable[[Any], str] | None = None
@@ -78,7 +76,7 @@ class StructuredOp(Op):
 
         Note    it is kept for all inputs of the same layouts, so it is given no values to read
         """
-        given = tuple(inspect.signature(function).parameters)
+        given = parameter_names(function)
         if given != (*self.tensors, *self.attributes):
             raise DeclarationError(
                 f"{self.name}: its plan takes ({', '.join(given)}), expected the op's own "
@@ -99,7 +97,7 @@ class StructuredOp(Op):
 
         def register_vjp(function: Callable[..., Any]) -> Callable[..., Any]:
             require_parameters(f"{self.name}: the vjp by {', '.join(inputs)}", function, known)
-            found = (function, tuple(inspect.signature(function).parameters))
+            found = (function, parameter_names(function))
             self._vjps.update(dict.fromkeys(inputs, found))
             return function
 
@@ -118,7 +116,7 @@ class StructuredOp(Op):
         tangents = [f"{name}_t" for name in self.tensors]
         known = ("out", "others", "plan", *tangents, *self._names_of_inputs())
         require_parameters(f"{self.name}: the jvp", function, known)
-        self._jvp, self._jvp_needs = function, tuple(inspect.signature(function).parameters)
+        self._jvp, self._jvp_needs = function, parameter_names(function)
         return function
 
     def names_node(self, function: Callable[[Any], str]) -> Callable[[Any], str]:

@@ -59,7 +59,7 @@ def has_short_way(op: PointwiseOp) -> bool:
     plain = op.plain
     if plain is None or plain.dtype in ("integral", "whole"):
         return False
-    return len(op.tensors) == 1 or (len(op.tensors) == 2 and plain.run_body.names == op.tensors)
+    return len(op.tensors) == 1 or (len(op.tensors) == 2 and op.mentions(op.tensors))
 
 
 def short_ways(op: PointwiseOp) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
@@ -106,12 +106,24 @@ def general_ways(op: PointwiseOp) -> tuple[Callable[..., Any], Callable[..., Any
 
 def _attach_operators(op: PointwiseOp, made: Callable[[], tuple[Any, Any]]) -> None:
     if op.name in UNARY_OPERATORS:
-        setattr(TensorMethods, UNARY_OPERATORS[op.name], made()[0])
+        _attach_operator(UNARY_OPERATORS[op.name], lambda: made()[0])
     names = OPERATORS.get(op.name)
     if names is not None:
-        setattr(TensorMethods, names[0], made()[0])
+        _attach_operator(names[0], lambda: made()[0])
         if names[1]:
-            setattr(TensorMethods, names[1], made()[1])
+            _attach_operator(names[1], lambda: made()[1])
+
+
+def _attach_operator(name: str, make: Callable[[], Any]) -> None:
+    """Give Tensor an operator, which its first use makes and puts into its own place."""
+
+    def first(*operands: Any) -> Any:
+        made = make()
+        if getattr(TensorMethods, name) is first:
+            setattr(TensorMethods, name, made)
+        return made(*operands)
+
+    setattr(TensorMethods, name, first)
 
 
 def attach_structured() -> None:

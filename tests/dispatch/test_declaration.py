@@ -15,6 +15,7 @@ from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp
 from fastdist.dispatch.structured import Plan, StructuredOp
 from fastdist.dispatch.view import ViewOp
+from fastdist.namespace.attach import has_short_way
 
 
 def negative(input: Tensor) -> Tensor:
@@ -44,8 +45,20 @@ def test_as_many_partials_as_tensors_are_expected() -> None:
 
 
 def test_a_partial_over_an_unknown_name_is_refused() -> None:
+    op = PointwiseOp(negative, "-input", ["-g * inptu"], "same")
     with pytest.raises(fd.core.errors.ScalarSyntaxError, match="known: input, out, g"):
-        PointwiseOp(negative, "-input", ["-g * inptu"], "same")
+        _ = op.gradient_bodies
+
+
+def test_the_texts_of_all_ops_can_be_read() -> None:
+    # They are read at the first call, so none is read by the import.
+    ops = [op for op in OPS.values() if isinstance(op, PointwiseOp)]
+    assert all(op.body.tree is not None and op.gradient_bodies for op in ops)
+
+
+def test_the_ops_that_have_a_short_way_use_their_tensors_in_order() -> None:
+    ops = [op for op in OPS.values() if isinstance(op, PointwiseOp) and has_short_way(op)]
+    assert all(op.plain is not None and op.plain.run_body.names == op.tensors for op in ops)
 
 
 def annotated(annotation: Any) -> Callable[..., Any]:
