@@ -13,7 +13,7 @@ from typing import Any
 from bench.harness import Case, Row, Stopwatch, compare, peer_torch, stopwatch
 
 TINY = {"add": "x + y", "mul": "x * y", "sum": "x.sum()", "matmul": "x @ y"}
-IMPORT_LIMIT_S = 0.25
+IMPORT_LIMIT_S = 0.2
 
 
 def run(rounds: int) -> list[Row]:
@@ -108,7 +108,7 @@ def mlp_step(library: Any, cross_entropy: Callable[..., Any]) -> Callable[[], No
 def import_row() -> Row:
     """Return the time of `import fastdist` in a warm process, less that of a bare interpreter.
 
-    The ratio is to the limit of 0.25 s, so that a miss shows as one. Warm is what has its bytecode
+    The ratio is to the limit of 0.2 s, so that a miss shows as one. Warm is what has its bytecode
     at hand, also where the environment forbids Python to keep it beside the sources.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -124,7 +124,7 @@ def import_row() -> Row:
         def limit(n: int) -> float:
             return IMPORT_LIMIT_S * n
 
-        case = Case("import fastdist (peer: the limit of 0.25 s)", difference, limit, 1.0, number=1)
+        case = Case("import fastdist (peer: the limit of 0.2 s)", difference, limit, 1.0, number=1)
         return compare([case], 10)[0]
 
 

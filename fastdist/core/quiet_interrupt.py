@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
 _MODULES = ("fastdist", "fastdist.cli", "fastdist.run")
@@ -16,10 +15,11 @@ def end_quietly_if_command() -> None:
     Imports take most of the time until a launcher listens to signals. An exception out of the
     middle of them would tell nothing. A program that imports fastdist keeps KeyboardInterrupt.
     """
-    if _is_command(sys.argv, sys.orig_argv) and (
-        signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    ):
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if _is_command(sys.argv, sys.orig_argv):
+        import signal
+
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _is_command(arguments: list[str], original: list[str]) -> bool:

@@ -48,7 +48,7 @@ def _keys(one: str, other: Any) -> tuple[Any, Any]:
     return (str(one), text) if None in keys else keys
 
 
-_VERSION = re.compile(r"v?(\d+(?:\.\d+)*)(?:[._-]?(a|b|rc|dev|post)[a-z]*\.?(\d*))?(?:\+(.*))?")
+_VERSION = r"v?(\d+(?:\.\d+)*)(?:[._-]?(a|b|rc|dev|post)[a-z]*\.?(\d*))?(?:\+(.*))?"
 # A final release (None) lies between its candidates and what came after it.
 _STAGES = {"dev": -4, "a": -3, "b": -2, "rc": -1, None: 0, "post": 1}
 
@@ -57,7 +57,7 @@ def _key(text: str) -> tuple[Any, ...] | None:
     """Return release numbers without zeros at their end, stage and local part; None for no
     version.
     """
-    found = _VERSION.fullmatch(text.strip().lower())
+    found = re.fullmatch(_VERSION, text.strip().lower())
     if found is None:
         return None
     release = [int(number) for number in found[1].split(".")]

@@ -48,7 +48,6 @@ _KEEPING = _SCALING | {"lerp", "pow", "xlogy"}
 _BOUNDS = frozenset({"lower", "upper"})
 
 
-_WORD = re.compile(r"\w+")
 # What the dtype of a result follows from.
 DTYPE_RULES: Final = {
     "same": "operands meet, the result keeps it",
@@ -137,7 +136,7 @@ class PointwiseOp(Op):
 
     def mentions(self, names: Iterable[str]) -> bool:
         """Say whether the text of the body speaks of all these names, without reading it."""
-        return set(names) <= set(_WORD.findall(self._text))
+        return set(names) <= set(re.findall(r"\w+", self._text))
 
     def _read(self, text: str, *more: str) -> Body:
         """Return the body that a text of the declaration says over the op's names and more.

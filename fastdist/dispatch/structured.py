@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -58,10 +57,7 @@ class StructuredOp(Op):
         self.linear = linear
         self.has_out = has_out
         self.by_type = tuple(
-            [
-                _ANY_NUMBER.fullmatch(str(function.__annotations__[name])) is None
-                for name in self.attributes
-            ]
+            [function.__annotations__[name] not in _ANY_NUMBER for name in self.attributes]
         )
         self.tell_name: Callable[[Any], str] | None = None
         self._plan: Callable[..., Plan] | None = None
@@ -314,7 +310,9 @@ class StructuredOp(Op):
 
 _NUMBER = frozenset({int, float, bool})
 # Attributes with these annotations mean the same whether they are 1, 1.0 or True.
-_ANY_NUMBER = re.compile(r"(bool|float|str|DType)( \| None)?")
+_ANY_NUMBER = frozenset(
+    [kind + more for kind in ("bool", "float", "str", "DType") for more in ("", " | None")]
+)
 
 
 def structured(

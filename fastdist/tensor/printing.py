@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 
-@dataclass(frozen=True, slots=True)
-class PrintOptions:
+class PrintOptions(NamedTuple):
     """How values are printed.
 
     Note    `threshold`: from so many elements on only `edgeitems` at each end of an axis are shown;
@@ -35,7 +33,7 @@ MODULE: Final = "fastdist"
 
 def get_printoptions() -> dict[str, Any]:
     """Return the options, to be given to set_printoptions again."""
-    return {name: getattr(_options, name) for name in PrintOptions.__dataclass_fields__}
+    return _options._asdict()
 
 
 def set_printoptions(
@@ -63,7 +61,7 @@ def set_printoptions(
         "linewidth": linewidth,
     }
     changes = {name: value for name, value in given.items() if value is not None}
-    _options = replace(options, sci_mode=sci_mode, **changes)  # type: ignore[arg-type]
+    _options = options._replace(sci_mode=sci_mode, **changes)  # type: ignore[arg-type]
 
 
 def format_tensor(

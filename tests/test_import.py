@@ -1,0 +1,41 @@
+"""`import fastdist` loads what every program needs, and puts off what few do.
+
+Counted, not timed: a time would tell of the machine. `python -m bench ops` has the time.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+# What the import takes of Python's library besides what NumPy takes.
+_EXPECTED = {"bisect", "copy", "gc", "heapq", "mmap", "threading", "traceback"}
+_ROOMS = {
+    *("as_torch", "core", "devices", "dispatch", "engine", "graph", "kernels", "namespace"),
+    *("ops", "tensor"),
+}
+
+
+def _printed(program: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_the_import_takes_little_of_python_s_library() -> None:
+    loaded = "import {}, sys; print(*[n for n in sys.modules if n in sys.stdlib_module_names])"
+    more = _printed(loaded.format("fastdist")) - _printed(loaded.format("numpy"))
+    assert {name for name in more if not name.startswith("_")} <= _EXPECTED
+
+
+def test_the_import_loads_the_rooms_of_the_ops_alone() -> None:
+    rooms = _printed(
+        "import fastdist, sys; print(*[n.split('.')[1] for n in sys.modules if 'fastdist.' in n])"
+    )
+    assert {room for room in rooms if not room.startswith("_")} == _ROOMS
+
+
+def test_the_import_reads_no_text_of_an_op() -> None:
+    program = "import fastdist.core.scalar as scalar; print(len(scalar.Body._interned))"
+    assert _printed(program) == {"0"}
