@@ -18,7 +18,7 @@ from typing import Any
 _JSON = Path(__file__).parents[1] / "tests/namespace/torch_names.json"
 ROOMS = (
     "", "Tensor", "accelerator", "amp", "autograd", "autograd.forward_ad", "autograd.functional",
-    "autograd.graph", "autograd.profiler", "cuda", "distributions", "fft", "func", "futures",
+    "autograd.graph", "autograd.profiler", "cuda", "distributions", "fft", "func", "futures", "linalg",
     "multiprocessing", "nn", "nn.attention", "nn.functional", "nn.init", "nn.Module", "nn.modules",
     "nn.parallel", "nn.utils", "nn.utils.parametrizations", "nn.utils.parametrize",
     "nn.utils.prune", "nn.utils.rnn", "nn.utils.stateless", "optim", "optim.lr_scheduler",

@@ -42,6 +42,7 @@ ROOMS = frozenset(
         "hub",
         "info",
         "jit",
+        "linalg",
         "mps",
         "multiprocessing",
         "nn",

@@ -59,6 +59,7 @@ ROOMS: dict[str, set[str]] = {
     "signal": {"namespace"},
     "sparse": {"namespace"},
     "special": {"namespace"},
+    "linalg": {"namespace"},
     "distributions": {"namespace", "autograd"},
     "distributed.sockets": {"core"},
     "distributed.store": {"distributed.sockets"},

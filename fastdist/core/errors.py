@@ -7,7 +7,7 @@ from collections.abc import Sequence
 # FastdistError
 # +-- ShapeError, DTypeError, DeviceError, ScalarSyntaxError, GraphError, VersionError
 # |                +-- KernelError, OutOfMemoryError
-# +-- DeclarationError
+# +-- DeclarationError, LinAlgError
 # +-- ContextError                     a distributed autograd context that is not there
 # |   +-- ContextReleasedError
 # +-- FutureError, SharedMemoryError, MissingFolderError
@@ -36,6 +36,10 @@ class DTypeError(FastdistError, RuntimeError, TypeError):
 
 class NoKernelError(DTypeError, NotImplementedError):
     """A dtype for which an operation is not implemented, here as in PyTorch."""
+
+
+class LinAlgError(FastdistError, RuntimeError):
+    """A matrix whose numbers an operation cannot take: singular, not positive-definite, NaN."""
 
 
 class DeviceError(FastdistError, RuntimeError):

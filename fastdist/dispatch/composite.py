@@ -22,7 +22,8 @@ class Composite(NamedTuple):
     """One function of the table.
 
     `function`: `fastdist.<name>`; `method`: `Tensor.<name>`, the tensor being the first argument;
-    `inplace`: there is also `Tensor.<name>_`; `functional`: `fastdist.nn.functional.<name>`
+    `inplace`: there is also `Tensor.<name>_`; `functional`: `fastdist.nn.functional.<name>`;
+    `linalg`: it is `fastdist.linalg.<name>` alone, and stands in the table as `linalg.<name>`
     """
 
     name: str
@@ -31,6 +32,7 @@ class Composite(NamedTuple):
     method: bool
     inplace: bool
     functional: bool
+    linalg: bool = False
 
 
 COMPOSITES: dict[str, Composite] = {}
@@ -43,6 +45,7 @@ def composite(
     method: bool = True,
     inplace: bool = False,
     functional: bool = False,
+    linalg: bool = False,
     takes_out: bool = False,
 ) -> Callable[[F], F]:
     """Put the decorated function into the table of composites; it takes the place of an op of its
@@ -53,11 +56,16 @@ def composite(
 
     def declare(call: F) -> F:
         known = name or call.__name__
+        if linalg:
+            known = f"linalg.{known}"
         assert known not in COMPOSITES, f"{known} is declared twice"
         made = checked(call, casting(known))
         if takes_out:
             made = _with_out(known, made)
-        COMPOSITES[known] = Composite(known, made, function, method, inplace, functional)
+        only = not linalg
+        COMPOSITES[known] = Composite(
+            known, made, function and only, method and only, inplace, functional, linalg
+        )
         return made
 
     return declare

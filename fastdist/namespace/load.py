@@ -30,6 +30,7 @@ from ..ops import (  # noqa: F401 (importing a file declares its ops)
     creation,
     ctc,
     density_losses,
+    determinants,
     distances,
     draws,
     dropout,
@@ -43,11 +44,15 @@ from ..ops import (  # noqa: F401 (importing a file declares its ops)
     indexing,
     interpolation,
     joining,
+    least_squares,
     likelihood,
     linear_cross_entropy,
+    linear_systems,
     losses,
     margins,
     matmul,
+    matrix_functions,
+    matrix_norms,
     max_pooling,
     movement,
     multihead_attention,
@@ -65,6 +70,8 @@ from ..ops import (  # noqa: F401 (importing a file declares its ops)
     recurrent,
     recurrent_layers,
     reductions,
+    reflections,
+    removed,
     rounding,
     running,
     sampling_grid,
@@ -79,11 +86,13 @@ from ..ops import (  # noqa: F401 (importing a file declares its ops)
     sparse_products,
     sparse_rules,
     special,
+    spectra,
     splitting,
     statistics,
     strided,
     subscript,
     transcendental,
+    triangular,
     unpooling,
     variants,
     weighing,
@@ -116,6 +125,12 @@ def gather() -> dict[str, Any]:
     return names
 
 
+def gather_linalg() -> dict[str, Any]:
+    """Return name -> function of all that `fastdist.linalg.X` offers of the catalogue."""
+    found = [one for one in COMPOSITES.values() if one.linalg]
+    return {one.name.partition(".")[2]: one.call for one in found}
+
+
 def gather_functional() -> dict[str, Any]:
     """Return name -> function of all that `fastdist.nn.functional.X` offers of the catalogue."""
     names = {name: OPS[name].public for name in FUNCTIONAL_ONLY | ALSO_FUNCTIONAL if name in OPS}
@@ -141,7 +156,9 @@ attach_all()
 attach_methods()
 NAMES = gather()
 FUNCTIONAL_NAMES = gather_functional()
+LINALG = gather_linalg()
 SPECIAL = {name: OPS[name].public for name in SPECIAL_ONLY}
 tell_where_found(NAMES, "fastdist")
 tell_where_found(SPECIAL, "fastdist.special")
+tell_where_found(LINALG, "fastdist.linalg")
 tell_where_found(FUNCTIONAL_NAMES, "fastdist.nn.functional")

@@ -55,6 +55,18 @@ PRIVATE = words(
     recurrent_sequence_gradient replace_nonfinite scatter_src scatter_zeros select_slices
     smooth_difference sort_along spread squared_difference strided take_places topk_along
     trunc_divide valued variance vector_norm weigh windows
+    absolute_difference add_patches add_slices basic_index binary_entropy cast cholesky_parts
+    clamp_above clamp_above_tensor clamp_below clamp_below_tensor clamp_between convolve
+    convolve_back correlate cross_entropy_rows cross_entropy_rows_gradient determinant deviation
+    eigenvalues eigh_parts gamma_of gamma_slope gather_add gelu_exact gelu_tanh huber_difference
+    inverse_parts largest lay_out_patches layer_norm_gradient layer_norm_rows linear_kernel
+    log_determinant log_odds logit_entropy lu_parts max_along max_of_all min_along min_of_all move
+    nll_gradient nll_kernel normalize_channels normalize_channels_gradients packed permutation pick
+    place place_diagonal prelu_kernel pseudo_inverse put_places put_zeros qr_parts recurrence
+    recurrent_sequence recurrent_sequence_gradient reflectors replace_nonfinite scatter_src
+    scatter_zeros select_slices singular_values smooth_difference solve_parts sort_along spread
+    squared_difference strided svd_parts take_places topk_along triangular trunc_divide valued
+    variance vector_norm weigh windows
     """
 )
 # Ops that are functions of nn.functional alone.

@@ -72,6 +72,7 @@ def render() -> dict[Path, str]:
     return {
         _PACKAGE / "tensor/methods.pyi": _tensor_methods(),
         _PACKAGE / "__init__.pyi": _root(),
+        _PACKAGE / "linalg.pyi": _linalg(),
         _PACKAGE / "special.pyi": _special(),
         _PACKAGE / "nn/functional.pyi": _functional(),
         _PACKAGE / "nn/modules/__init__.pyi": _MODULES,
@@ -176,6 +177,14 @@ def _constant(name: str, value: Any) -> str:
     kind = "DType" if isinstance(value, DType) else known(type(value).__name__)
     kind = "None" if value is None else kind
     return f"{name}: {builtin(kind)}\n"
+
+
+def _linalg() -> str:
+    stub = _functions_stub("The functions of fastdist.linalg", ".", load.LINALG)
+    return stub + (
+        "from .core.errors import LinAlgError as LinAlgError\n"
+        "from .ops.spectra import eig as eig, eigvals as eigvals\n"
+    )
 
 
 def _special() -> str:

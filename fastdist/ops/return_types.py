@@ -118,6 +118,17 @@ class histogramdd(_Printed, _HistAndAllEdges):
     __slots__ = ()
 
 
+class _Solved(NamedTuple):
+    result: Tensor
+    info: Tensor
+
+
+class linalg_solve_ex(_Printed, _Solved):
+    """What `linalg.solve_ex` returns."""
+
+    __slots__ = ()
+
+
 class _MantissaAndExponent(NamedTuple):
     mantissa: Tensor
     exponent: Tensor
@@ -125,5 +136,172 @@ class _MantissaAndExponent(NamedTuple):
 
 class frexp(_Printed, _MantissaAndExponent):
     """What `frexp` returns."""
+
+    __slots__ = ()
+
+
+class _Inverse(NamedTuple):
+    inverse: Tensor
+    info: Tensor
+
+
+class linalg_inv_ex(_Printed, _Inverse):
+    """What `linalg.inv_ex` returns."""
+
+    __slots__ = ()
+
+
+class _Factor(NamedTuple):
+    L: Tensor
+    info: Tensor
+
+
+class linalg_cholesky_ex(_Printed, _Factor):
+    """What `linalg.cholesky_ex` returns."""
+
+    __slots__ = ()
+
+
+class _SignAndLog(NamedTuple):
+    sign: Tensor
+    logabsdet: Tensor
+
+
+class linalg_slogdet(_Printed, _SignAndLog):
+    """What `linalg.slogdet` returns."""
+
+    __slots__ = ()
+
+
+class slogdet(_Printed, _SignAndLog):
+    """What `slogdet` returns."""
+
+    __slots__ = ()
+
+
+class _Eigen(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class linalg_eigh(_Printed, _Eigen):
+    """What `linalg.eigh` returns."""
+
+    __slots__ = ()
+
+
+class _Singular(NamedTuple):
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+class linalg_svd(_Printed, _Singular):
+    """What `linalg.svd` returns."""
+
+    __slots__ = ()
+
+
+class _SingularV(NamedTuple):
+    U: Tensor
+    S: Tensor
+    V: Tensor
+
+
+class svd(_Printed, _SingularV):
+    """What `svd` returns."""
+
+    __slots__ = ()
+
+
+class _QR(NamedTuple):
+    Q: Tensor
+    R: Tensor
+
+
+class linalg_qr(_Printed, _QR):
+    """What `linalg.qr` returns."""
+
+    __slots__ = ()
+
+
+class qr(_Printed, _QR):
+    """What `qr` returns."""
+
+    __slots__ = ()
+
+
+class _PLU(NamedTuple):
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+
+class linalg_lu(_Printed, _PLU):
+    """What `linalg.lu` returns."""
+
+    __slots__ = ()
+
+
+class lu_unpack(_Printed, _PLU):
+    """What `lu_unpack` returns."""
+
+    __slots__ = ()
+
+
+class _Compact(NamedTuple):
+    LU: Tensor
+    pivots: Tensor
+
+
+class linalg_lu_factor(_Printed, _Compact):
+    """What `linalg.lu_factor` returns."""
+
+    __slots__ = ()
+
+
+class _CompactInfo(NamedTuple):
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+class linalg_lu_factor_ex(_Printed, _CompactInfo):
+    """What `linalg.lu_factor_ex` returns."""
+
+    __slots__ = ()
+
+
+class _Least(NamedTuple):
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+class linalg_lstsq(_Printed, _Least):
+    """What `linalg.lstsq` returns."""
+
+    __slots__ = ()
+
+
+class _Triangular(NamedTuple):
+    solution: Tensor
+    cloned_coefficient: Tensor
+
+
+class triangular_solve(_Printed, _Triangular):
+    """What `triangular_solve` returns."""
+
+    __slots__ = ()
+
+
+class _Reflectors(NamedTuple):
+    a: Tensor
+    tau: Tensor
+
+
+class geqrf(_Printed, _Reflectors):
+    """What `geqrf` returns."""
 
     __slots__ = ()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import fastdist as fd
-from tests.ops import function_edges, image_edges
+from tests.ops import function_edges, image_edges, linalg_edges
 from tests.ops.cases import Case, F, case, plain
 
 NO_INTS = np.zeros(0, np.int64)
@@ -45,6 +45,7 @@ def casts(given: np.ndarray) -> dict[str, list[Case]]:
 EMPTY: dict[str, list[Case]] = {
     **function_edges.EMPTY,
     **image_edges.EMPTY,
+    **linalg_edges.EMPTY,
     **casts(NO_ROWS),
     "all": [plain(lambda x: x.all(), np.all, NO_BOOLS)],
     "any": [plain(lambda x: x.any(1), lambda x: x.any(1), NO_BOOLS)],
@@ -123,10 +124,11 @@ NAMES_THE_SIZE = {
     ("logsumexp", 3), ("topk", 0), ("topk", 1), ("topk", 2), ("sum_to_size", 0), ("narrow", 0),
     ("broadcast_tensors", 0), ("split", 0), ("split", 1), ("nll_loss", 3), ("layer_norm", 0),
     ("layer_norm", 1), ("split_with_sizes", 0), ("rms_norm", 0), ("rms_norm", 1),
-} | function_edges.NAMES_THE_SIZE  # fmt: skip
+} | function_edges.NAMES_THE_SIZE | linalg_edges.NAMES_THE_SIZE  # fmt: skip
 
 SCALAR: dict[str, list[Case]] = {
     **function_edges.SCALAR,
+    **linalg_edges.SCALAR,
     **casts(ZERO),
     "all": [plain(lambda x: x.all(0), np.all, TRUE)],
     "any": [plain(lambda x: x.any(), np.any, TRUE)],
@@ -210,6 +212,7 @@ Refused = Callable[[fd.Tensor], Any]
 REFUSED_SCALAR: dict[str, Refused] = {
     **function_edges.REFUSED_SCALAR,
     **image_edges.REFUSED_SCALAR,
+    **linalg_edges.REFUSED_SCALAR,
     "bincount": lambda x: x.long().bincount(),
     "diagonal": lambda x: x.diagonal(),
     "diag": lambda x: x.diag(),
@@ -253,10 +256,10 @@ NAMES_AN_AXIS = {
     ("expand", 0), ("sum_to_size", 0), ("swapaxes", 0), ("broadcast_tensors", 0), ("cat", 2),
     ("cumsum", 1), ("cumprod", 1), ("split_views", 0), ("dot", 0), ("outer", 0), ("addr", 0),
     ("einsum", 3), ("einsum", 5), ("kl_div", 0), ("vdot", 0),
-} | function_edges.NAMES_AN_AXIS  # fmt: skip
+} | function_edges.NAMES_AN_AXIS | linalg_edges.NAMES_AN_AXIS  # fmt: skip
 
 # Samples of the table, by their ids in it, whose NumPy side is a constant, or a formula that has no
 # value at infinity where the op has one.
 NUMPY_KNOWS_NO_SUCH = {
     "softmax-2", "log_softmax-2", "binary_cross_entropy_with_logits-0",
-} | image_edges.NUMPY_KNOWS_NO_SUCH  # fmt: skip
+} | image_edges.NUMPY_KNOWS_NO_SUCH | linalg_edges.FINITE_ALONE  # fmt: skip

@@ -29,6 +29,8 @@ ALL = [
     for i, one in enumerate(cases)
 ]
 DIFFERENTIABLE = [param for param in ALL if param.values[1].differentiable]
+# Ids of cases for which there are no kernels of float16, in PyTorch neither.
+NO_HALF = frozenset().union(*[getattr(module, "NO_HALF", frozenset()) for module in MODULES])
 every_case = pytest.mark.parametrize(("name", "one"), ALL)
 every_differentiable_case = pytest.mark.parametrize(("name", "one"), DIFFERENTIABLE)
 
@@ -107,7 +109,13 @@ def _every_second(array: np.ndarray) -> np.ndarray:
     return array[(slice(None, None, 2),) * array.ndim]
 
 
-@every_differentiable_case
+@pytest.mark.parametrize(("name", "one"), [p for p in DIFFERENTIABLE if p.id in NO_HALF])
+def test_float16_is_refused_where_there_are_no_kernels_of_it(name: str, one: Case) -> None:
+    with pytest.raises(RuntimeError, match="Half"):
+        one.ours(*as_tensors(one.arrays(f"{name} half"), fd.float16))
+
+
+@pytest.mark.parametrize(("name", "one"), [p for p in DIFFERENTIABLE if p.id not in NO_HALF])
 def test_float16_keeps_its_dtype(name: str, one: Case) -> None:
     arrays = one.arrays(f"{name} half")
     halves = as_tensors(arrays, fd.float16)

@@ -1,0 +1,251 @@
+"""What singular values decide: pseudoinverses, least squares, ranks, matrices of low rank.
+
+Derivatives are those of PyTorch, torch/csrc/autograd/FunctionsManual.cpp: pinv_*; by Golub and
+Pereyra 1973, "The differentiation of pseudo-inverses and nonlinear least squares problems whose
+variables separate". They hold where the rank does not change.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.dtypes import float32, float64, int32, int64
+from ..core.errors import DTypeError, ShapeError
+from ..dispatch.composite import composite
+from ..dispatch.op import OPS
+from ..dispatch.structured import Plan, structured
+from ..tensor.tensor import Tensor
+from . import return_types
+from .creation import empty, full
+from .matrix_checks import require_computable, require_computed, require_matrix, require_square
+from .random import randn
+from .reflections import qr_parts
+from .refusals import WORDS
+from .spectra import _NOT_FINITE, eigvalsh, linalg_svd, values_of
+
+
+@structured("linalg.pseudo_inverse", has_out=False, fresh=True, node_name="LinalgPinvBackward0")
+def pseudo_inverse(input: Tensor, atol: Tensor, rtol: Tensor) -> Tensor:
+    """Return the pseudoinverse, the singular values, and whether they were not found."""
+
+
+@pseudo_inverse.plan
+def _(input: Tensor, atol: Tensor, rtol: Tensor) -> Plan:
+    *batch, m, n = input.layout.shape
+    dtype = input.layout.dtype
+    more = (((*batch, min(m, n)), dtype), (tuple(batch), int32))
+    return Plan((*batch, n, m), dtype, compute=dtype, extra_outputs=more)
+
+
+@pseudo_inverse.vjp("input")
+def _(g: Any, input: Any, out: Any) -> Any:
+    left, right = out @ out.mT, out.mT @ out
+    found = -(out.mT @ g @ out.mT)
+    found = found + g.mT @ left - input @ (out @ g.mT @ left)
+    turned = right @ g.mT
+    return found + turned - turned @ out @ input
+
+
+@pseudo_inverse.jvp
+def _(input: Any, input_t: Any, out: Any) -> Any:
+    left, right = out @ out.mT, out.mT @ out
+    turned = left @ input_t.mT
+    found = -(out @ input_t @ out) + turned - turned @ input @ out
+    turned = input_t.mT @ right
+    return found + turned - out @ (input @ turned)
+
+
+def _tolerances(input: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
+    """Return atol and rtol as tensors; rtol is that of the dtype unless one of them is given."""
+    if rtol is None:
+        given = atol is not None and (isinstance(atol, Tensor) or atol > 0)
+        eps = float(np.finfo(input.layout.dtype.numpy).eps)
+        rtol = 0.0 if given and not isinstance(atol, Tensor) else eps * max(input.layout.shape[-2:])
+        if isinstance(atol, Tensor):
+            rtol = OPS["where"].public(atol > 0, 0.0, rtol)
+    kind: Any = {"dtype": input.dtype, "device": input.device}
+    one = [
+        limit if isinstance(limit, Tensor) else full((), limit or 0.0, **kind)
+        for limit in (atol, rtol)
+    ]
+    return one[0], one[1]
+
+
+def _pinv(input: Tensor, atol: Any, rtol: Any, hermitian: bool, rcond: Any) -> Tensor:
+    shape, dtype = input.layout.shape, input.layout.dtype
+    if len(shape) < 2 or dtype not in (float32, float64):
+        raise DTypeError(
+            f"linalg.pinv({WORDS.get(dtype.name, dtype.name)}{{{list(shape)}}}): expected a tensor "
+            "with 2 or more dimensions of float, double, cfloat or cdouble types"
+        )
+    if hermitian:
+        require_square("linalg.eigh", input)
+        input = input.tril() + input.tril(-1).mT
+    limits = _tolerances(input, atol, rcond if rtol is None else rtol)
+    found, _, info = pseudo_inverse.public(input, *[limit.to(dtype) for limit in limits])
+    require_computed("linalg.svd", info, _NOT_FINITE)
+    return found  # type: ignore[no-any-return]
+
+
+@composite(linalg=True, takes_out=True)
+def pinv(
+    A: Tensor,
+    rcond: Any = None,
+    hermitian: bool = False,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+) -> Tensor:
+    """Return the pseudoinverse; singular values not above the larger of atol (0) and rtol (the
+    dtype's epsilon times the longer side; 0 with an atol) times the largest count as 0.
+
+    Shape   (..., m, n) -> (..., n, m)
+    Note    of a hermitian A the lower triangle is read; rcond is NumPy's word for rtol
+    """
+    return _pinv(A, atol, rtol, hermitian, rcond)
+
+
+@composite(takes_out=True)
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """Return the pseudoinverse; see linalg.pinv, whose rtol is rcond."""
+    return _pinv(input, None, rcond, False, None)
+
+
+@composite(linalg=True, takes_out=True)
+def matrix_rank(
+    A: Tensor,
+    tol: Any = None,
+    hermitian: bool = False,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+) -> Tensor:
+    """Return how many singular values are above the larger of atol and rtol times the largest.
+
+    Shape   (..., m, n) -> (...) of int64
+    Note    defaults are those of linalg.pinv; tol is NumPy's word for atol
+    """
+    name = "torch.linalg.matrix_rank"
+    require_matrix(name, A, "input")
+    if A.layout.dtype not in (float32, float64):
+        raise DTypeError("This function doesn't handle types other than float and double")
+    given: Any = A.detach()
+    values = eigvalsh(given).abs() if hermitian else values_of(given)
+    return _rank(values, *_tolerances(A, tol if atol is None else atol, rtol))
+
+
+def _rank(values: Any, atol: Any, rtol: Any) -> Tensor:
+    if not values.layout.shape[-1]:
+        return values.sum(-1).to(int64)  # type: ignore[no-any-return]
+    limit = OPS["maximum"].public(atol, rtol * values.amax(-1))
+    return (values > limit.unsqueeze(-1)).sum(-1)  # type: ignore[no-any-return]
+
+
+_DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+
+
+@composite(linalg=True)
+def lstsq(
+    A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None
+) -> return_types.linalg_lstsq:
+    """Return (solution, residuals, rank, singular_values): the shortest X by which A @ X is nearest
+    to B, and the squared distances.
+
+    Shape   (..., m, n), (..., m, k) -> (..., n, k), (..., k) or empty, (...), (..., min(m, n)) or
+            empty; B may be a vector, or a batch of them
+    Note    every driver goes by singular values; "gels" tells no rank, and only "gelsd" and "gelss"
+            tell the values. Residuals are there for m > n and full rank
+    """
+    name = "torch.linalg.lstsq"
+    shape, right = require_matrix(name, A, "input"), B.layout.shape
+    if driver is not None and driver not in _DRIVERS:
+        raise RuntimeError(
+            f"{name}: parameter `driver` should be one of ({', '.join(_DRIVERS)}), got {driver!r}"
+        )
+    if not 0 <= len(shape) - len(right) <= 1:
+        raise ShapeError(
+            f"{name}: input.dim() must be greater or equal to other.dim() and (input.dim() - "
+            f"other.dim()) <= 1, got {shape} and {right}"
+        )
+    is_vector = len(shape) - 1 == len(right)
+    given: Any = B.unsqueeze(-1) if is_vector else B
+    if shape[-2] != given.layout.shape[-2]:
+        other = "other.size(-1)" if is_vector else "other.size(-2)"
+        raise ShapeError(f"{name}: input.size(-2) should match {other}: {shape} and {right}")
+    require_computable(name, "linalg_lstsq_cpu", A)
+    if A.layout.dtype is not B.layout.dtype:
+        raise DTypeError(f"{name}: Expected input and other to have the same dtype")
+    limits = _tolerances(A, None, rcond)
+    inverse, values, info = pseudo_inverse.public(A, *limits)
+    require_computed("linalg.svd", info, _NOT_FINITE)
+    solution = inverse @ given
+    rank = _rank(values.detach(), *limits)
+    nothing = empty(0, dtype=A.dtype, device=A.device)
+    residuals = nothing
+    m, n = shape[-2:]
+    if m > n and bool((rank == n).all()):
+        residuals = (A @ solution - given).square().sum(-2)
+    return return_types.linalg_lstsq(
+        solution.squeeze(-1) if is_vector else solution,
+        residuals,
+        nothing.to(int64) if driver == "gels" else rank,
+        values if driver in ("gelsd", "gelss") else nothing,
+    )
+
+
+def _basis(A: Any, q: int, niter: int) -> Any:
+    """Return q orthonormal columns that nearly span what A does.
+
+    Source  Halko, Martinsson and Tropp 2011, "Finding structure with randomness", algorithm 4.4
+    """
+    drawn = randn(A.shape[-1], q, dtype=A.dtype, device=A.device)
+    basis = qr_parts.public(A @ drawn, "reduced")[0]
+    for _ in range(niter):
+        across = qr_parts.public(A.mT @ basis, "reduced")[0]
+        basis = qr_parts.public(A @ across, "reduced")[0]
+    return basis
+
+
+@composite(method=False)
+def svd_lowrank(
+    A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (U, S, V) of which U @ diag(S) @ V.mT is near A, or A - M; q is somewhat above the
+    rank, niter the number of iterations by which random directions become A's.
+
+    Shape   (..., m, n) -> (..., m, q), (..., q), (..., n, q)
+    Source  Halko, Martinsson and Tropp 2011, "Finding structure with randomness", algorithm 5.1
+    """
+    given: Any = A if M is None else A - M.expand(*A.layout.shape)
+    m, n = require_matrix("svd_lowrank", given)[-2:]
+    wide = m < n
+    if wide:
+        given = given.mT
+    basis = _basis(given, q, niter)
+    u, values, right = linalg_svd(basis.mT @ given, full_matrices=False)
+    u, v = basis @ u, right.mT
+    return (v, values, u) if wide else (u, values, v)
+
+
+@composite(method=False)
+def pca_lowrank(
+    A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (U, S, V) of the rows of A, less their mean if center; see svd_lowrank. Columns of V
+    are the principal directions.
+
+    Raises  ValueError for a q above the shorter side, or a negative niter
+    """
+    m, n = require_matrix("pca_lowrank", A)[-2:]
+    if q is None:
+        q = min(6, m, n)
+    elif not 0 <= q <= min(m, n):
+        raise ValueError(
+            f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}"
+        )
+    if niter < 0:
+        raise ValueError(f"niter(={niter}) must be non-negative integer")
+    given: Any = A - A.mean(-2, keepdim=True) if center else A
+    return svd_lowrank(given, q, niter)

@@ -1,0 +1,103 @@
+"""What functions of matrices say to tensors that hold none, or of numbers that they cannot take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.dtypes import float32, float64
+from ..core.errors import DTypeError, LinAlgError, NoKernelError, ShapeError
+from ..dispatch.broadcast import broadcast_shapes
+from ..tensor.layout import Shape
+from ..tensor.tensor import Tensor
+from .refusals import WORDS, require_tensors
+
+
+def require_matrix(name: str, input: Tensor, what: str = "A") -> Shape:
+    """Return the shape of input.
+
+    Raises  RuntimeError if it has fewer than two axes
+    """
+    require_tensors(name, **{what: input})
+    shape = input.layout.shape
+    if len(shape) < 2:
+        raise ShapeError(
+            f"{name}: The input tensor {what} must have at least 2 dimensions, got {shape}"
+        )
+    return shape
+
+
+def require_square(name: str, input: Tensor, what: str = "A") -> Shape:
+    """Return the shape of input.
+
+    Raises  RuntimeError if it is no matrix, or batch of matrices, with as many rows as columns
+    """
+    shape = require_matrix(name, input, what)
+    if shape[-2] != shape[-1]:
+        raise ShapeError(
+            f"{name}: {what} must be batches of square matrices, but they are {shape[-2]} by "
+            f"{shape[-1]} matrices"
+        )
+    return shape
+
+
+def require_computable(name: str, kernel: str, input: Tensor) -> None:
+    """Raise for a dtype that LAPACK has no numbers of: RuntimeError for integers, as PyTorch, and
+    NotImplementedError for narrow floats.
+    """
+    dtype = input.layout.dtype
+    if dtype is float32 or dtype is float64:
+        return
+    word = WORDS.get(dtype.name, dtype.name)
+    if dtype.is_floating_point:
+        raise NoKernelError(
+            f"\"{kernel}\" not implemented for '{word}': {name} computes in float32 or float64"
+        )
+    raise DTypeError(
+        f"{name}: Expected a floating point or complex tensor as input. Got {word}; cast with "
+        ".to(fastdist.float32)"
+    )
+
+
+def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
+    """Raise RuntimeError for matrices of different dtypes."""
+    if a.layout.dtype is not b.layout.dtype:
+        kinds = [WORDS.get(one.layout.dtype.name, one.layout.dtype.name) for one in (a, b)]
+        raise DTypeError(
+            f"{name}: Expected A and B to have the same dtype, but found A of type {kinds[0]} and "
+            f"B of type {kinds[1]} instead"
+        )
+
+
+def require_fitting(name: str, a: Shape, b: Shape, left: bool = True) -> None:
+    """Raise RuntimeError unless b has as many rows as a, or as many columns if a stands on the
+    right.
+    """
+    if a[-2] != b[-2 if left else -1]:
+        raise ShapeError(
+            f"{name}: Incompatible shapes of A and B for the equation {'AX' if left else 'XA'} = B "
+            f"({a[-2]}x{a[-1]} and {b[-2]}x{b[-1]})"
+        )
+
+
+def batch_of(name: str, *shapes: Shape) -> Shape:
+    """Return the batch axes that matrices of these shapes have together."""
+    return broadcast_shapes(name, [shape[:-2] for shape in shapes])
+
+
+def require_computed(name: str, info: Tensor, words: str) -> None:
+    """Raise LinAlgError in these words, `{}` being what info says, if it is not 0 of a matrix.
+
+    Note    waits for the device
+    """
+    told: Any = info.detach().cpu().to_numpy()
+    if not told.any():
+        return
+    first = int(told.reshape(-1).nonzero()[0][0])
+    where = f"(Batch element {first}): " if told.ndim else ""
+    raise LinAlgError(f"{name}: {where}{words.format(int(told.reshape(-1)[first]))}")
+
+
+SINGULAR = (
+    "The diagonal element {} is zero, the inversion could not be completed because the input "
+    "matrix is singular."
+)

@@ -1,0 +1,294 @@
+"""Eigenvalues of symmetric matrices, and singular values.
+
+Derivatives are those of PyTorch, torch/csrc/autograd/FunctionsManual.cpp: linalg_eig_backward,
+svd_*. Those of vectors grow without bound as values meet; those of values alone do not.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..core.dtypes import int32
+from ..core.missing import refusing
+from ..dispatch.composite import composite
+from ..dispatch.factoring import factoring
+from ..dispatch.structured import Plan, structured
+from ..dispatch.tangents import levels_of
+from ..graph.modes import modes, tls
+from ..tensor.tensor import Tensor
+from . import return_types
+from .creation import eye, zeros
+from .joining import cat
+from .matrix_checks import require_computable, require_computed, require_matrix, require_square
+
+
+@factoring("linalg.eigh", node_name="LinalgEighBackward0")
+def eigh_parts(input: Tensor, upper: bool) -> Tensor:
+    """Return eigenvalues, ascending, their vectors as columns, and whether they were not found."""
+
+
+@eigh_parts.plan
+def _(input: Tensor, upper: bool) -> Plan:
+    shape, dtype = input.layout.shape, input.layout.dtype
+    require_computable("linalg.eigh", "linalg_eigh_cpu", input)
+    return Plan(shape[:-1], dtype, (upper,), extra_outputs=((shape, dtype), (shape[:-2], int32)))
+
+
+def _differences(values: Any) -> Any:
+    """Return values[j] - values[i] at [i, j], infinite on the diagonal."""
+    n = values.layout.shape[-1]
+    apart = values.unsqueeze(-2) - values.unsqueeze(-1)
+    # Filled, not multiplied: what is divided by it is 0, and so are its derivatives.
+    return apart.masked_fill(eye(n, device=values.device).bool(), math.inf)
+
+
+@eigh_parts.gradient
+def _(grads: Any, input: Any, outs: Any, upper: bool) -> Any:
+    by_values, by_vectors, _ = grads
+    values, vectors, _ = outs
+    if by_vectors is None:
+        if by_values is None:
+            return None
+        return (vectors * by_values.unsqueeze(-2)) @ vectors.mT
+    met = vectors.mT @ by_vectors / _differences(values)
+    if by_values is not None:
+        met = met + by_values.diag_embed()
+    return vectors @ met @ vectors.mT
+
+
+@eigh_parts.tangents
+def _(tangent: Any, input: Any, outs: Any, upper: bool) -> Any:
+    values, vectors, _ = outs
+    met = vectors.mT @ tangent @ vectors
+    return met.diagonal(dim1=-2, dim2=-1), vectors @ (met / _differences(values))
+
+
+@structured("linalg.eigenvalues", has_out=False)
+def eigenvalues(input: Tensor, upper: bool) -> Tensor:
+    """Return eigenvalues alone, which takes less, without derivatives."""
+
+
+@eigenvalues.plan
+def _(input: Tensor, upper: bool) -> Plan:
+    shape = input.layout.shape
+    require_computable("linalg.eigh", "linalg_eigh_cpu", input)
+    return Plan(shape[:-1], input.layout.dtype, (upper,), extra_outputs=((shape[:-2], int32),))
+
+
+_NOT_FOUND = (
+    "The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
+    "repeated eigenvalues (error code: {})."
+)
+
+
+def _is_upper(name: str, A: Tensor, UPLO: str) -> bool:
+    require_square(name, A)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+    return UPLO.upper() == "U"
+
+
+def _is_differentiated(input: Tensor) -> bool:
+    """Return whether a gradient or a tangent will ask for vectors."""
+    if input.edge is not None and not (modes.grad_off and not tls.grad):
+        return True
+    return bool(modes.special and levels_of((input,)))
+
+
+@composite(linalg=True, takes_out=True)
+def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
+    """Return (eigenvalues, eigenvectors) of symmetric matrices, of which the lower ("L") or the
+    upper ("U") triangle is read: values ascending, vectors as columns.
+
+    Shape   (..., n, n) -> (..., n), (..., n, n)
+    Raises  LinAlgError if they are not found, such as of NaN
+    Note    a vector's sign is LAPACK's choice; gradients must not depend on it
+    """
+    values, vectors, info = eigh_parts.public(A, _is_upper("linalg.eigh", A, UPLO))
+    require_computed("linalg.eigh", info, _NOT_FOUND)
+    return return_types.linalg_eigh(values, vectors)
+
+
+@composite(linalg=True, takes_out=True)
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+    """Return the eigenvalues of symmetric matrices, ascending; see eigh.
+
+    Raises  LinAlgError if they are not found, such as of NaN
+    """
+    upper = _is_upper("linalg.eigvalsh", A, UPLO)
+    op: Any = eigh_parts if _is_differentiated(A) else eigenvalues
+    values, *_, info = op.public(A, upper)
+    require_computed("linalg.eigh", info, _NOT_FOUND)
+    return values  # type: ignore[no-any-return]
+
+
+_NO_COMPLEX = (
+    "eigenvalues of matrices that are not symmetric are complex, and fastdist has no complex "
+    "tensors; use linalg.eigh or linalg.eigvalsh of symmetric matrices, linalg.svdvals, or "
+    "numpy.linalg.eig(A.numpy())"
+)
+eig = refusing("linalg", "eig", _NO_COMPLEX)
+eigvals = refusing("linalg", "eigvals", _NO_COMPLEX)
+
+
+@factoring("linalg.svd", node_name="LinalgSvdBackward0")
+def svd_parts(input: Tensor, full_matrices: bool) -> Tensor:
+    """Return U, S, Vh and whether they were not found."""
+
+
+@svd_parts.plan
+def _(input: Tensor, full_matrices: bool) -> Plan:
+    shape, dtype = input.layout.shape, input.layout.dtype
+    require_computable("linalg.svd", "linalg_svd_cpu", input)
+    *batch, m, n = shape
+    k = min(m, n)
+    rows, columns = (m, n) if full_matrices else (k, k)
+    more = (((*batch, k), dtype), ((*batch, columns, n), dtype), (tuple(batch), int32))
+    return Plan((*batch, m, rows), dtype, (bool(full_matrices),), extra_outputs=more)
+
+
+def _reduced(outs: Any) -> tuple[Any, Any, Any]:
+    """Return U, S and Vh as they are of full_matrices=False."""
+    u, values, right = outs[:3]
+    k = values.layout.shape[-1]
+    return u.narrow(-1, 0, k), values, right.narrow(-2, 0, k)
+
+
+def _skewed(x: Any) -> Any:
+    return x - x.mT
+
+
+@svd_parts.gradient
+def _(grads: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
+    u, values, right = _reduced(outs)
+    by_u, by_values, by_right, _ = grads
+    *_, m, n = input.layout.shape
+    k = min(m, n)
+    met = None
+    if by_u is not None or by_right is not None:
+        apart = _differences(values * values)
+    if by_u is not None:
+        by_u = by_u.narrow(-1, 0, k)
+        met = _skewed(u.mT @ by_u) / apart * values.unsqueeze(-2)
+    if by_right is not None:
+        by_right = by_right.narrow(-2, 0, k)
+        more = values.unsqueeze(-1) * (_skewed(right @ by_right.mT) / apart)
+        met = more if met is None else met + more
+    if by_values is not None:
+        met = by_values.diag_embed() if met is None else met + by_values.diag_embed()
+    if met is None:
+        return None
+    found = u @ met @ right
+    if m > k and by_u is not None:
+        outside = by_u / values.unsqueeze(-2)
+        found = found + (outside - u @ (u.mT @ outside)) @ right
+    if n > k and by_right is not None:
+        outside = by_right / values.unsqueeze(-1)
+        found = found + u @ (outside - (outside @ right.mT) @ right)
+    return found
+
+
+@svd_parts.tangents
+def _(tangent: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
+    u, values, right = _reduced(outs)
+    *batch, m, n = input.layout.shape
+    k = min(m, n)
+    apart = _differences(values * values)
+    met = u.mT @ tangent @ right.mT
+    scaled, turned = met * values.unsqueeze(-2), values.unsqueeze(-1) * met
+    by_u = u @ ((scaled + scaled.mT) / apart)
+    by_right = right.mT @ ((turned + turned.mT) / apart)
+    if m > k:
+        outside = tangent @ right.mT / values.unsqueeze(-2)
+        by_u = by_u + outside - u @ (u.mT @ outside)
+    if n > k:
+        outside = tangent.mT @ u / values.unsqueeze(-2)
+        by_right = by_right + outside - right.mT @ (right @ outside)
+    if full_matrices:
+        # What completes them to squares is any that does: it has no tangent.
+        kind: Any = {"dtype": input.dtype, "device": input.device}
+        by_u = cat([by_u, zeros((*batch, m, m - k), **kind)], -1)
+        by_right = cat([by_right, zeros((*batch, n, n - k), **kind)], -1)
+    return by_u, met.diagonal(dim1=-2, dim2=-1), by_right.mT
+
+
+@structured("linalg.singular_values", has_out=False)
+def singular_values(input: Tensor) -> Tensor:
+    """Return singular values alone, which takes less, without derivatives."""
+
+
+@singular_values.plan
+def _(input: Tensor) -> Plan:
+    *batch, m, n = input.layout.shape
+    require_computable("linalg.svd", "linalg_svd_cpu", input)
+    more = ((tuple(batch), int32),)
+    return Plan((*batch, min(m, n)), input.layout.dtype, extra_outputs=more)
+
+
+_NOT_FINITE = (
+    "The algorithm failed to converge because the input matrix contained non-finite values."
+)
+
+
+def _require_no_driver(name: str, driver: Any) -> None:
+    if driver is not None:
+        raise RuntimeError(
+            f"torch.linalg.{name}: keyword argument `driver=` is only supported on CUDA inputs "
+            f"with cuSOLVER backend; got {driver!r}, leave it out"
+        )
+
+
+def _svd(A: Tensor, full_matrices: bool) -> tuple[Any, Any, Any]:
+    require_matrix("linalg.svd", A)
+    u, values, right, info = svd_parts.public(A, full_matrices)
+    require_computed("linalg.svd", info, _NOT_FINITE)
+    return u, values, right
+
+
+def values_of(A: Tensor) -> Any:
+    """Return the singular values of A, descending."""
+    require_matrix("linalg.svd", A)
+    if _is_differentiated(A):
+        return _svd(A, False)[1]
+    values, info = singular_values.public(A)
+    require_computed("linalg.svd", info, _NOT_FINITE)
+    return values
+
+
+@composite(name="svd", linalg=True, takes_out=True)
+def linalg_svd(
+    A: Tensor, full_matrices: bool = True, *, driver: str | None = None
+) -> return_types.linalg_svd:
+    """Return (U, S, Vh) of A = U @ diag(S) @ Vh, singular values descending.
+
+    Shape   (..., m, n) -> (..., m, m), (..., k), (..., n, n) for k = min(m, n);
+            (..., m, k), (..., k), (..., k, n) of full_matrices=False
+    Raises  LinAlgError if they are not found, such as of NaN
+    Note    signs of vectors are LAPACK's choice; gradients must not depend on them
+    """
+    _require_no_driver("svd", driver)
+    return return_types.linalg_svd(*_svd(A, full_matrices))
+
+
+@composite(linalg=True, takes_out=True)
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
+    """Return the singular values, descending.
+
+    Shape   (..., m, n) -> (..., min(m, n))
+    Raises  LinAlgError if they are not found, such as of NaN
+    """
+    _require_no_driver("svdvals", driver)
+    return values_of(A)  # type: ignore[no-any-return]
+
+
+@composite(takes_out=True)
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:
+    """Return (U, S, V); linalg.svd is its successor. Without compute_uv U and V are zeros."""
+    if compute_uv:
+        u, values, right = _svd(input, not some)
+        return return_types.svd(u, values, right.mT)
+    *batch, m, n = require_matrix("linalg.svd", input)
+    kind: Any = {"dtype": input.dtype, "device": input.device}
+    nothing = [zeros((*batch, size, size), **kind) for size in (m, n)]
+    return return_types.svd(nothing[0], values_of(input), nothing[1])

@@ -1,0 +1,260 @@
+"""Linear algebra of batches of matrices, on the CPU: NumPy's LAPACK, and SciPy's where it has none.
+
+Shapes are (..., n, m), batch axes first. What cannot be computed of one matrix is NaN, and says so
+in `info`, one integer a matrix: the others are as they would be alone. `info` is 0 where all went
+well; of a factorization that met a pivot of 0, or none above 0, it is that pivot's number from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+_Failed = np.linalg.LinAlgError
+
+
+def _matrices(*arrays: Array) -> Iterator[tuple[Array, ...]]:
+    """Yield views of one matrix, or row, of each array for each place of the batch axes; the first
+    array's are (..., n, m).
+    """
+    for index in np.ndindex(arrays[0].shape[:-2]):
+        yield tuple([array[index] for array in arrays])
+
+
+def _one_by_one(work: Callable[..., None], x: Array, info: Array, *outs: Array) -> None:
+    """Let work fill outs for the whole batch; where it fails, for each matrix alone."""
+    info.fill(0)
+    try:
+        work(x, *outs)
+    except _Failed:
+        for index in np.ndindex(x.shape[:-2]):
+            parts = [out[index] for out in outs]
+            try:
+                work(x[index], *parts)
+            except _Failed:
+                info[index] = 1
+                for part in parts:
+                    part.fill(np.nan)
+
+
+def cholesky(x: Array, out: Array, info: Array, upper: bool) -> None:
+    """Write the triangle L of x = L @ L.T into out, or its transpose; one triangle of x is read."""
+
+    def factor(x: Array, out: Array) -> None:
+        np.copyto(out, np.linalg.cholesky(x, upper=upper))
+        # NumPy notices a pivot below 0, not one that is NaN.
+        if not np.isfinite(np.einsum("...ii->...", out)).all():
+            raise _Failed
+
+    _one_by_one(factor, x, info, out)
+    for index in map(tuple, np.argwhere(info)):
+        info[index] = _first_minor(x[index], upper)
+
+
+def _first_minor(x: Array, upper: bool) -> int:
+    """Return the order of the first leading minor of x that is not positive-definite."""
+    below, above = 0, int(x.shape[-1])
+    while above - below > 1:
+        middle = (below + above) // 2
+        try:
+            found = np.linalg.cholesky(x[:middle, :middle], upper=upper)
+            is_definite = bool(np.isfinite(np.diagonal(found)).all())
+        except _Failed:
+            is_definite = False
+        below, above = (middle, above) if is_definite else (below, middle)
+    return above
+
+
+def solve_triangular(a: Array, b: Array, out: Array, upper: bool, unitriangular: bool) -> None:
+    """Write the x of a @ x = b into out; a (..., n, n) is a triangle of which the rest is not read.
+
+    Batch axes broadcast to out's.
+    """
+    np.copyto(out, b)
+    if not out.size:
+        return
+    a = np.broadcast_to(a, (*out.shape[:-2], *a.shape[-2:]))
+    (solve,) = _blas(("trsm",), out)
+    for one, found in _matrices(a, out):
+        # BLAS counts memory by columns: it sees out.T, of which x.T @ a.T = b.T is asked.
+        turned = one.flags.f_contiguous and not one.flags.c_contiguous
+        solve(
+            1.0,
+            one if turned else one.T,
+            found.T,
+            side=1,
+            lower=upper is not turned,
+            trans_a=turned,
+            diag=unitriangular,
+            overwrite_b=1,
+        )
+
+
+def inverse(x: Array, out: Array, info: Array) -> None:
+    """Write the inverse of x into out."""
+
+    def invert(x: Array, out: Array) -> None:
+        np.copyto(out, np.linalg.inv(x))
+
+    _one_by_one(invert, x, info, out)
+    _find_zero_pivots(x, info)
+
+
+def solve(a: Array, b: Array, out: Array, info: Array) -> None:
+    """Write the x of a @ x = b into out. Batch axes broadcast to out's; info has a's."""
+    info.fill(0)
+    try:
+        np.copyto(out, np.linalg.solve(a, b))
+        return
+    except _Failed:
+        pass
+    a_all = np.broadcast_to(a, (*out.shape[:-2], *a.shape[-2:]))
+    b_all = np.broadcast_to(b, out.shape)
+    for one, right, found in _matrices(a_all, b_all, out):
+        try:
+            np.copyto(found, np.linalg.solve(one, right))
+        except _Failed:
+            found.fill(np.nan)
+    for index in np.ndindex(info.shape):
+        info[index] = np.linalg.slogdet(a[index])[0] == 0
+    _find_zero_pivots(a, info)
+
+
+def _find_zero_pivots(x: Array, info: Array) -> None:
+    """Let info that says of a matrix that it is singular say where."""
+    for index in map(tuple, np.argwhere(info)):
+        diagonal = np.diagonal(_factored(x[index])[0])
+        info[index] = 1 + int(np.argmax(diagonal == 0)) if (diagonal == 0).any() else len(diagonal)
+
+
+def lu(x: Array, out: Array, pivots: Array, info: Array) -> None:
+    """Write L, below a diagonal of ones that is left out, and U of x = P @ L @ U into out, and the
+    row, from 1, with which each was swapped, into pivots.
+    """
+    for one, found, swaps, told in _matrices(x, out, pivots, info[..., None]):
+        found[...], swaps[...], told[0] = _factored(one)
+
+
+def _factored(x: Array) -> tuple[Array, Array, int]:
+    if not x.size:
+        return x, np.zeros(0, np.int32), 0
+    (factor,) = _lapack(("getrf",), x)
+    found, pivots, info = factor(x)
+    return found, pivots + 1, info
+
+
+def permutation(pivots: Array, out: Array) -> None:
+    """Write into out which row stands where after the swaps, counted from 1, of pivots."""
+    out[...] = np.arange(out.shape[-1])
+    for swaps, rows in _matrices(pivots[..., None, :], out[..., None, :]):
+        for i, swap in enumerate(swaps[0]):
+            rows[0, [i, swap - 1]] = rows[0, [swap - 1, i]]
+
+
+def determinant(x: Array, out: Array) -> None:
+    """Write the determinant of x into out."""
+    np.copyto(out, np.linalg.det(x))
+
+
+def log_determinant(x: Array, out: Array, sign: Array) -> None:
+    """Write the logarithm of the determinant's size into out, and its sign."""
+    sign[...], out[...] = np.linalg.slogdet(x)
+
+
+def eigh(x: Array, out: Array, vectors: Array, info: Array, upper: bool) -> None:
+    """Write the eigenvalues of symmetric x, ascending, into out, and vectors as columns; one
+    triangle of x is read.
+    """
+
+    def factor(x: Array, out: Array, vectors: Array) -> None:
+        _require_finite(x)
+        out[...], vectors[...] = np.linalg.eigh(x, "U" if upper else "L")
+
+    _one_by_one(factor, x, info, out, vectors)
+
+
+def eigenvalues(x: Array, out: Array, info: Array, upper: bool) -> None:
+    """Write the eigenvalues of symmetric x, ascending, into out."""
+
+    def factor(x: Array, out: Array) -> None:
+        _require_finite(x)
+        np.copyto(out, np.linalg.eigvalsh(x, "U" if upper else "L"))
+
+    _one_by_one(factor, x, info, out)
+
+
+def svd(x: Array, out: Array, values: Array, right: Array, info: Array, full: bool) -> None:
+    """Write U, S and V.T of x = U @ diag(S) @ V.T into out, values and right."""
+
+    def factor(x: Array, out: Array, values: Array, right: Array) -> None:
+        _require_finite(x)
+        out[...], values[...], right[...] = np.linalg.svd(x, full)
+
+    _one_by_one(factor, x, info, out, values, right)
+
+
+def singular_values(x: Array, out: Array, info: Array) -> None:
+    """Write the singular values of x, descending, into out."""
+
+    def factor(x: Array, out: Array) -> None:
+        _require_finite(x)
+        np.copyto(out, np.linalg.svd(x, compute_uv=False))
+
+    _one_by_one(factor, x, info, out)
+
+
+def _require_finite(x: Array) -> None:
+    """Raise for what is not finite, with which LAPACK may go round for ever."""
+    if not np.isfinite(x).all():
+        raise _Failed
+
+
+def pseudo_inverse(
+    x: Array, atol: Array, rtol: Array, out: Array, values: Array, info: Array
+) -> None:
+    """Write the pseudoinverse of x into out, and its singular values, of which those that are not
+    above the larger of atol and rtol times the largest count as 0.
+    """
+    u = np.empty((*x.shape[:-1], values.shape[-1]), x.dtype)
+    right = np.empty((*values.shape, x.shape[-1]), x.dtype)
+    svd(x, u, values, right, info, False)
+    if not values.size:
+        out.fill(0)
+        return
+    limit = np.maximum(atol, np.multiply(rtol, values[..., 0]))[..., None]
+    is_left = values > limit
+    scale = np.where(is_left, np.divide(1, np.where(is_left, values, 1)), 0).astype(x.dtype)
+    np.matmul(np.swapaxes(right, -1, -2), scale[..., :, None] * np.swapaxes(u, -1, -2), out=out)
+
+
+def qr(x: Array, out: Array, upper: Array, mode: str) -> None:
+    """Write Q and R of x = Q @ R into out and upper; of mode "r" R alone."""
+    if mode == "r":
+        np.copyto(upper, np.linalg.qr(x, "r"))
+        return
+    out[...], upper[...] = np.linalg.qr(x, "complete" if mode == "complete" else "reduced")
+
+
+def reflectors(x: Array, out: Array, scales: Array) -> None:
+    """Write R of x = Q @ R and, below its diagonal, the vectors of the reflections whose product is
+    Q, into out; their scales into scales.
+    """
+    if x.size:
+        found, scales[...] = np.linalg.qr(x, "raw")
+        np.copyto(out, np.swapaxes(found, -1, -2))
+
+
+def _lapack(names: tuple[str, ...], of: Array) -> tuple[Callable[..., Any], ...]:
+    # On first use: SciPy is there for its few functions that NumPy lacks, and slow to import.
+    from scipy.linalg import lapack
+
+    return tuple(lapack.get_lapack_funcs(names, (of,)))
+
+
+def _blas(names: tuple[str, ...], of: Array) -> tuple[Callable[..., Any], ...]:
+    from scipy.linalg import blas
+
+    return tuple(blas.get_blas_funcs(names, (of,)))
