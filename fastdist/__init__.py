@@ -66,6 +66,7 @@ from .graph.modes import (
     no_grad,
     set_grad_enabled,
 )
+from .namespace.homes import HOMES as _HOMES
 from .namespace.limits import finfo, iinfo
 from .namespace.load import NAMES as _NAMES
 from .namespace.settings import SETTINGS as _SETTINGS
@@ -91,34 +92,6 @@ double, float, half = float64, float32, float16
 long, int, short = int64, int32, int16
 e, inf, nan, newaxis, pi = _math.e, _math.inf, _math.nan, None, _math.pi
 
-# Names of rooms that are imported with the first of them.
-_HOMES = {
-    "asarray": "ops.given_memory",
-    "autocast": "amp",
-    "bartlett_window": "signal.windows",
-    "blackman_window": "signal.windows",
-    "celu_": "nn.functional",
-    "compile": "compiler",
-    "empty_permuted": "ops.given_memory",
-    "empty_strided": "ops.given_memory",
-    "from_file": "ops.given_memory",
-    "frombuffer": "ops.given_memory",
-    "get_autocast_dtype": "amp.autocast_mode",
-    "gradient": "ops.slopes",
-    "hamming_window": "signal.windows",
-    "hann_window": "signal.windows",
-    "is_autocast_enabled": "amp.autocast_mode",
-    "kaiser_window": "signal.windows",
-    "load": "serialization",
-    "norm_except_dim": "nn.utils.parametrizations",
-    "rrelu_": "nn.functional",
-    "save": "serialization",
-    "scalar_tensor": "ops.given_memory",
-    "segment_reduce": "ops.segments",
-    "selu_": "nn.functional",
-    "threshold_": "nn.functional",
-    "vmap": "func",
-}
 _find_torch_here()
 __all__ = [
     "Generator",
@@ -126,16 +99,10 @@ __all__ = [
     "Tensor",
     "TypedStorage",
     "UntypedStorage",
-    "asarray",
-    "autocast",
-    "bartlett_window",
     "bfloat16",
-    "blackman_window",
     "bool",
     "cdouble",
-    "celu_",
     "cfloat",
-    "compile",
     "complex64",
     "complex128",
     "default_generator",
@@ -143,8 +110,6 @@ __all__ = [
     "double",
     "dtype",
     "e",
-    "empty_permuted",
-    "empty_strided",
     "enable_grad",
     "finfo",
     "float",
@@ -152,16 +117,10 @@ __all__ = [
     "float32",
     "float64",
     "from_dlpack",
-    "from_file",
-    "frombuffer",
-    "get_autocast_dtype",
     "get_default_device",
     "get_default_dtype",
     "get_num_threads",
-    "gradient",
     "half",
-    "hamming_window",
-    "hann_window",
     "iinfo",
     "inf",
     "inference_mode",
@@ -172,27 +131,18 @@ __all__ = [
     "int16",
     "int32",
     "int64",
-    "is_autocast_enabled",
     "is_grad_enabled",
     "is_storage",
-    "kaiser_window",
     "layout",
-    "load",
     "long",
     "manual_seed",
     "memory_format",
     "nan",
     "newaxis",
     "no_grad",
-    "norm_except_dim",
     "pi",
     "return_types",
-    "rrelu_",
-    "save",
-    "scalar_tensor",
     "seed",
-    "segment_reduce",
-    "selu_",
     "set_default_device",
     "set_default_dtype",
     "set_grad_enabled",
@@ -201,12 +151,11 @@ __all__ = [
     "short",
     "sparse_coo",
     "strided",
-    "threshold_",
     "to_dlpack",
     "uint8",
-    "vmap",
 ]
-__all__ += sorted({**_NAMES, **_TYPED_TENSORS, **_TYPED_STORAGES, **_SETTINGS, **_FORMATS})  # noqa: PLE0605 (the catalogue says its names)
+_made = {**_NAMES, **_TYPED_TENSORS, **_TYPED_STORAGES, **_SETTINGS, **_FORMATS, **_HOMES}
+__all__ += sorted(_made)  # noqa: PLE0605 (the catalogue says its names)
 
 # einops knows a kind of tensors by a class that is there when it meets one.
 _after_import("einops._backends", f"{__name__}.utils.einops")

@@ -106,30 +106,75 @@ from .namespace.settings import set_float32_matmul_precision as set_float32_matm
 from .namespace.settings import set_flush_denormal as set_flush_denormal
 from .namespace.settings import set_num_interop_threads as set_num_interop_threads
 from .namespace.settings import use_deterministic_algorithms as use_deterministic_algorithms
+from .nn.positional import adaptive_max_pool1d as adaptive_max_pool1d
+from .nn.positional import affine_grid_generator as affine_grid_generator
+from .ops.view_copies import alias_copy as alias_copy
+from .nn.positional import alpha_dropout_ as alpha_dropout_
+from .ops.view_copies import as_strided_copy as as_strided_copy
 from .ops.given_memory import asarray as asarray
 from .amp import autocast as autocast
 from .signal.windows import bartlett_window as bartlett_window
+from .nn.positional import batch_norm as batch_norm
+from .nn.positional import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from .signal.windows import blackman_window as blackman_window
 from .nn.functional import celu_ as celu_
 from .compiler import compile as compile
+from .nn.positional import constant_pad_nd as constant_pad_nd
+from .nn.positional import conv_tbc as conv_tbc
+from .nn.positional import cosine_embedding_loss as cosine_embedding_loss
+from .ops.view_copies import detach_copy as detach_copy
+from .ops.view_copies import diagonal_copy as diagonal_copy
+from .nn.positional import dropout_ as dropout_
+from .nn.positional import embedding as embedding
+from .nn.positional import embedding_bag as embedding_bag
+from .nn.positional import embedding_renorm_ as embedding_renorm_
 from .ops.given_memory import empty_permuted as empty_permuted
 from .ops.given_memory import empty_strided as empty_strided
+from .ops.view_copies import expand_copy as expand_copy
+from .nn.positional import feature_alpha_dropout_ as feature_alpha_dropout_
+from .nn.positional import feature_dropout as feature_dropout
+from .nn.positional import feature_dropout_ as feature_dropout_
+from .ops.view_copies import fill as fill
 from .ops.given_memory import from_file as from_file
 from .ops.given_memory import frombuffer as frombuffer
 from .amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
 from .ops.slopes import gradient as gradient
+from .nn.positional import grid_sampler as grid_sampler
+from .nn.positional import grid_sampler_2d as grid_sampler_2d
+from .nn.positional import grid_sampler_3d as grid_sampler_3d
+from .nn.positional import group_norm as group_norm
 from .signal.windows import hamming_window as hamming_window
 from .signal.windows import hann_window as hann_window
+from .nn.positional import hinge_embedding_loss as hinge_embedding_loss
+from .ops.view_copies import indices_copy as indices_copy
+from .nn.positional import instance_norm as instance_norm
 from .amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
 from .signal.windows import kaiser_window as kaiser_window
+from .nn.positional import kl_div as kl_div
 from .serialization import load as load
+from .nn.positional import margin_ranking_loss as margin_ranking_loss
 from .nn.utils.parametrizations import norm_except_dim as norm_except_dim
+from .ops.view_copies import permute_copy as permute_copy
+from .nn.positional import poisson_nll_loss as poisson_nll_loss
 from .nn.functional import rrelu_ as rrelu_
 from .serialization import save as save
 from .ops.given_memory import scalar_tensor as scalar_tensor
 from .ops.segments import segment_reduce as segment_reduce
+from .ops.view_copies import select_copy as select_copy
 from .nn.functional import selu_ as selu_
+from .ops.view_copies import slice_copy as slice_copy
+from .ops.view_copies import split_copy as split_copy
+from .ops.view_copies import split_with_sizes_copy as split_with_sizes_copy
+from .ops.view_copies import squeeze_copy as squeeze_copy
+from .ops.view_copies import t_copy as t_copy
 from .nn.functional import threshold_ as threshold_
+from .ops.view_copies import transpose_copy as transpose_copy
+from .nn.positional import triplet_margin_loss as triplet_margin_loss
+from .ops.view_copies import unbind_copy as unbind_copy
+from .ops.view_copies import unfold_copy as unfold_copy
+from .ops.view_copies import unsqueeze_copy as unsqueeze_copy
+from .ops.view_copies import values_copy as values_copy
+from .ops.view_copies import view_copy as view_copy
 from .func import vmap as vmap
 cdouble: DType
 cfloat: DType
@@ -499,6 +544,7 @@ def nanmedian(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *,
 def nanquantile(input: Tensor, q: Any, dim: builtins.int | None = ..., keepdim: builtins.bool = ..., *, interpolation: str = ..., out: Tensor | None = ...) -> Tensor: ...
 def nansum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
 def narrow(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor: ...
+def narrow_copy(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int, *, out: Tensor | None = ...) -> Tensor: ...
 def ne(input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor: ...
 def neg(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
 def neg_(input: Tensor) -> Tensor: ...

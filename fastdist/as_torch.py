@@ -99,7 +99,8 @@ def environment(base: Mapping[str, str]) -> dict[str, str]:
 def fill_torch(names: dict[str, Any]) -> None:
     """Give the module `torch` fastdist's names, and the version of the PyTorch that it follows."""
     fastdist: Any = sys.modules["fastdist"]
-    names.update({name: getattr(fastdist, name) for name in fastdist.__all__})
+    here = vars(fastdist)
+    names.update({name: here[name] for name in fastdist.__all__ if name in here})
     names["__all__"] = fastdist.__all__
     names["__version__"] = TORCH_VERSION
     # What is imported when it is first named, and what is told of any other name.

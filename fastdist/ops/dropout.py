@@ -38,7 +38,7 @@ def _kept(input: Any, p: float, *, channels: bool) -> Any:
     return (drawn < 1.0 - p).to(input.layout.dtype)
 
 
-def _of_channels(input: Any, p: float, training: bool, inplace: bool) -> Tensor:
+def drop_channels(input: Any, p: float, training: bool, inplace: bool) -> Tensor:
     _require_probability(p)
     if not training or p == 0.0 or not input.layout.numel:
         return input  # type: ignore[no-any-return]
@@ -87,8 +87,8 @@ def dropout1d(
 def _with_batch(input: Any, p: float, training: bool, inplace: bool, ndim: int) -> Tensor:
     """Drop channels of what has ndim axes, or one less where the batch is missing."""
     if len(input.layout.shape) >= ndim:
-        return _of_channels(input, p, training, inplace)
-    found = _of_channels(input.unsqueeze(0), p, training, inplace)
+        return drop_channels(input, p, training, inplace)
+    found = drop_channels(input.unsqueeze(0), p, training, inplace)
     return input if inplace else found.squeeze(0)
 
 
@@ -116,7 +116,7 @@ def dropout2d(
             "dim; for (C, H, W) put an axis before it, or use dropout1d for (N, C, L).",
             stacklevel=3,
         )
-    return _of_channels(input, p, training, inplace)
+    return drop_channels(input, p, training, inplace)
 
 
 @composite(functional=True, function=False, method=False)

@@ -10,6 +10,7 @@ import numpy as np
 from ..core.caller_warning import warn_caller
 from ..core.dtypes import bool_
 from ..core.errors import DeviceError, DTypeError, ShapeError
+from ..core.memory_format import contiguous_format
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.rules import normalize_axis
@@ -24,6 +25,12 @@ from .refusals import require_tensors
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views of the lengths split_sizes along dim."""
     return split(input, list(split_sizes), dim)
+
+
+@composite(takes_out=True)
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """Return a copy of length elements from start on along dim."""
+    return narrow(input, dim, start, length).clone(memory_format=contiguous_format)
 
 
 def _with_mean(name: str, spread: Callable[..., Tensor]) -> None:

@@ -112,6 +112,7 @@ EMPTY: dict[str, list[Case]] = {
     "topk": [case(lambda x: x.topk(0).values, lambda x: x[:, :0], (3, 4))],
     "sum_to_size": [case(lambda x: x.sum_to_size(1, 0), lambda x: np.zeros((1, 0)), (3, 0))],
     "narrow": [case(lambda x: x.narrow(1, 1, 0), lambda x: x[:, :0], (3, 4))],
+    "narrow_copy": [case(lambda x: x.narrow_copy(1, 1, 0), lambda x: x[:, :0], (3, 4))],
     "split": [case(lambda x: x.split(2)[0], lambda x: x, (0, 3))],
     "split_with_sizes": [
         case(lambda x: x.split_with_sizes([0, 4], 1)[0], lambda x: x[:, :0], (3, 4))
@@ -122,6 +123,7 @@ EMPTY: dict[str, list[Case]] = {
 # Of the samples of the table, by place in it, those whose call names the size that would go.
 NAMES_THE_SIZE = {
     ("logsumexp", 3), ("topk", 0), ("topk", 1), ("topk", 2), ("sum_to_size", 0), ("narrow", 0),
+    ("narrow_copy", 0),
     ("broadcast_tensors", 0), ("split", 0), ("split", 1), ("nll_loss", 3), ("layer_norm", 0),
     ("layer_norm", 1), ("split_with_sizes", 0), ("rms_norm", 0), ("rms_norm", 1),
 } | function_edges.NAMES_THE_SIZE | linalg_edges.NAMES_THE_SIZE  # fmt: skip
@@ -223,6 +225,7 @@ REFUSED_SCALAR: dict[str, Refused] = {
     "triu": lambda x: x.triu(),
     "cat": lambda x: fd.cat([x, x]),
     "narrow": lambda x: x.narrow(0, 0, 1),
+    "narrow_copy": lambda x: x.narrow_copy(0, 0, 1),
     "select": lambda x: x.select(0, 0),
     "split": lambda x: x.split(1),
     "split_views": lambda x: x.split(1),

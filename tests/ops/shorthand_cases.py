@@ -13,6 +13,7 @@ CASES = {
     "split_with_sizes": [
         case(lambda x: x.split_with_sizes([1, 3], 1)[1], lambda x: x[:, 1:], (2, 4))
     ],
+    "narrow_copy": [case(lambda x: x.narrow_copy(1, 1, 2), lambda x: x[:, 1:3], (2, 4))],
     "std_mean": [case(lambda x: fd.std_mean(x, 1)[0], lambda x: x.std(1, ddof=1), (3, 4))],
     "var_mean": [case(lambda x: fd.var_mean(x)[1], np.mean, (3, 4))],
     "nansum": [plain(lambda x: x.nansum(1), lambda x: np.nansum(x, 1), NAN)],

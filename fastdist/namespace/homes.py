@@ -1,0 +1,37 @@
+"""In which rooms names of `fastdist` live that are imported when they are first asked for."""
+
+from __future__ import annotations
+
+from .names import words
+
+_ROOMS = {
+    "amp": "autocast",
+    "amp.autocast_mode": "get_autocast_dtype is_autocast_enabled",
+    "compiler": "compile",
+    "func": "vmap",
+    "nn.functional": "celu_ rrelu_ selu_ threshold_",
+    "nn.positional": """
+        adaptive_max_pool1d affine_grid_generator alpha_dropout_ batch_norm
+        binary_cross_entropy_with_logits constant_pad_nd conv_tbc cosine_embedding_loss dropout_
+        embedding embedding_bag embedding_renorm_ feature_alpha_dropout_ feature_dropout
+        feature_dropout_ grid_sampler grid_sampler_2d grid_sampler_3d group_norm
+        hinge_embedding_loss instance_norm kl_div margin_ranking_loss poisson_nll_loss
+        triplet_margin_loss
+    """,
+    "nn.utils.parametrizations": "norm_except_dim",
+    "ops.given_memory": """
+        asarray empty_permuted empty_strided from_file frombuffer scalar_tensor
+    """,
+    "ops.segments": "segment_reduce",
+    "ops.slopes": "gradient",
+    "ops.view_copies": """
+        alias_copy as_strided_copy detach_copy diagonal_copy expand_copy fill indices_copy
+        permute_copy select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy
+        transpose_copy unbind_copy unfold_copy unsqueeze_copy values_copy view_copy
+    """,
+    "serialization": "load save",
+    "signal.windows": """
+        bartlett_window blackman_window hamming_window hann_window kaiser_window
+    """,
+}
+HOMES = {name: room for room, names in _ROOMS.items() for name in sorted(words(names))}

@@ -1,0 +1,353 @@
+"""Functions of nn.functional under the signatures that PyTorch's top level has for them.
+
+`fastdist.batch_norm` and kin are what PyTorch's own nn.functional calls: arguments stand in another
+order, modes and reductions are numbers (0 none, 1 mean, 2 sum), and `cudnn_enabled` asks for a
+library that is not here. A loss whose reduction is not given is not reduced, whatever PyTorch's
+documentation says: its own functions are so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..dispatch.arguments import checked
+from ..ops.dropout import drop_channels
+from ..ops.embedding import shorten_rows
+from ..tensor.tensor import Tensor, from_array
+from . import functional as F
+
+_REDUCTIONS = ("none", "mean", "sum")
+_INTERPOLATIONS = ("bilinear", "nearest", "bicubic")
+_PADDINGS = ("zeros", "border", "reflection")
+_BAGS = ("sum", "mean", "max")
+
+
+def _word(what: str, words: tuple[str, ...], number: int) -> str:
+    """Return the word that a number stands for.
+
+    Raises  ValueError for a number that stands for none, TypeError for what is no number
+    """
+    if not hasattr(number, "__index__"):
+        raise TypeError(f"{what} must be int, not {type(number).__name__}")
+    if number not in range(len(words)):
+        listed = ", ".join(f"{i} ({word})" for i, word in enumerate(words))
+        raise ValueError(f"{number!r} is not a valid value for {what}: one of {listed}")
+    return words[number]
+
+
+def _reduction(number: int) -> str:
+    return _word("reduction", _REDUCTIONS, number)
+
+
+# ---- Layers -------------------------------------------------------------------------------------
+
+
+@checked
+def batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    """Return nn.functional.batch_norm."""
+    return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+@checked
+def instance_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    """Return nn.functional.instance_norm."""
+    return F.instance_norm(
+        input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+    )
+
+
+@checked
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Tensor:
+    """Return nn.functional.group_norm."""
+    return F.group_norm(input, num_groups, weight, bias, eps)
+
+
+@checked
+def embedding(
+    weight: Tensor,
+    indices: Tensor,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Return nn.functional.embedding; a padding_idx of -1 is none."""
+    padding = None if padding_idx == -1 else padding_idx
+    return F.embedding(
+        indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse
+    )
+
+
+@checked
+def embedding_renorm_(
+    weight: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0
+) -> Tensor:
+    """Shorten the rows of weight that indices name and that are longer than max_norm, in place."""
+    shorten_rows(weight, indices, max_norm, norm_type)
+    return weight
+
+
+@checked
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return nn.functional.embedding_bag, which bag each index is in, how many count in each bag,
+    and which index each maximum is of (for sums and means, how many count once more).
+
+    mode is 0 (sum), 1 (mean) or 2 (max); what lies where waits for a device
+    """
+    found = F.embedding_bag(
+        indices,
+        weight,
+        offsets,
+        scale_grad_by_freq=scale_grad_by_freq,
+        mode=_word("mode", _BAGS, mode),
+        sparse=sparse,
+        per_sample_weights=per_sample_weights,
+        include_last_offset=include_last_offset,
+        padding_idx=padding_idx,
+    )
+    places, starts = indices.to_numpy(), offsets.to_numpy()
+    starts = starts[:-1] if include_last_offset else starts
+    bags = np.searchsorted(starts, np.arange(len(places)), "right") - 1
+    padding = None if padding_idx is None else padding_idx % weight.shape[0]
+    counted = places != padding
+    sizes = np.bincount(bags[counted], minlength=len(starts))
+    largest = sizes
+    if mode == 2:
+        rows = weight.detach().to_numpy()
+        largest = np.zeros((len(starts), rows.shape[1]), np.int64)
+        for bag in np.flatnonzero(sizes):
+            own = places[(bags == bag) & counted]
+            largest[bag] = own[rows[own].argmax(0)]
+    kept = [from_array(np.array(one, np.int64)).to(weight.device) for one in (bags, sizes, largest)]
+    return found, kept[0], kept[1], kept[2]
+
+
+@checked
+def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
+    """Return nn.functional.adaptive_max_pool1d and where its maxima stood."""
+    found: tuple[Tensor, Tensor] = F.adaptive_max_pool1d(input, output_size, return_indices=True)
+    return found
+
+
+@checked
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """Return the convolution along the first axis.
+
+    Shape   (time, batch, in), (width, in, out), (out,) -> (time + 2 pad - width + 1, batch, out)
+    """
+    for name, one, ndim in (("Input", input, 3), ("Weight", weight, 3), ("Bias", bias, 1)):
+        if one.dim() != ndim:
+            raise RuntimeError(f"{name} must have {ndim} dims: time, batch, in_channel")
+    rows = F.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return rows.permute(2, 0, 1)
+
+
+@checked
+def constant_pad_nd(input: Tensor, pad: Any, value: float = 0) -> Tensor:
+    """Return nn.functional.pad by a constant."""
+    return F.pad(input, pad, "constant", value)
+
+
+@checked
+def affine_grid_generator(theta: Tensor, size: Any, align_corners: bool) -> Tensor:
+    """Return nn.functional.affine_grid."""
+    return F.affine_grid(theta, size, align_corners)
+
+
+@checked
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """Return nn.functional.grid_sample; modes are 0 (bilinear), 1 (nearest), 2 (bicubic), paddings
+    0 (zeros), 1 (border), 2 (reflection).
+    """
+    mode = _word("interpolation_mode", _INTERPOLATIONS, interpolation_mode)
+    padding = _word("padding_mode", _PADDINGS, padding_mode)
+    return F.grid_sample(input, grid, mode, padding, align_corners)
+
+
+@checked
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """Return grid_sampler of pictures."""
+    _require_axes(input, 4)
+    return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+@checked
+def grid_sampler_3d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """Return grid_sampler of volumes."""
+    _require_axes(input, 5)
+    return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def _require_axes(input: Tensor, ndim: int) -> None:
+    if input.dim() != ndim:
+        raise RuntimeError(
+            f"grid_sampler(): expected {ndim}D input, but got input with sizes {list(input.shape)}"
+        )
+
+
+# ---- Dropout ------------------------------------------------------------------------------------
+
+
+def _require_probability(p: float) -> None:
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p:g}")
+
+
+@checked
+def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """Write nn.functional.dropout over input."""
+    _require_probability(p)
+    return F.dropout(input, p, train, inplace=True)
+
+
+@checked
+def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """Write nn.functional.alpha_dropout over input."""
+    _require_probability(p)
+    return F.alpha_dropout(input, p, train, inplace=True)
+
+
+@checked
+def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """Write nn.functional.feature_alpha_dropout over input."""
+    _require_probability(p)
+    return F.feature_alpha_dropout(input, p, train, inplace=True)
+
+
+@checked
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Return input with whole channels, its second axis, set to 0 with probability p."""
+    _require_probability(p)
+    return drop_channels(input, p, train, False)
+
+
+@checked
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """Write feature_dropout over input."""
+    _require_probability(p)
+    return drop_channels(input, p, train, True)
+
+
+# ---- Losses -------------------------------------------------------------------------------------
+
+
+@checked
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    pos_weight: Tensor | None = None,
+    reduction: int = 0,
+) -> Tensor:
+    """Return nn.functional.binary_cross_entropy_with_logits."""
+    return F.binary_cross_entropy_with_logits(
+        input, target, weight, reduction=_reduction(reduction), pos_weight=pos_weight
+    )
+
+
+@checked
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
+) -> Tensor:
+    """Return nn.functional.cosine_embedding_loss."""
+    return F.cosine_embedding_loss(input1, input2, target, margin, reduction=_reduction(reduction))
+
+
+@checked
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0
+) -> Tensor:
+    """Return nn.functional.hinge_embedding_loss."""
+    return F.hinge_embedding_loss(input, target, margin, reduction=_reduction(reduction))
+
+
+@checked
+def kl_div(
+    input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False
+) -> Tensor:
+    """Return the divergence of exp(input) from target, without nn.functional.kl_div's warning of
+    means.
+    """
+    loss = F.kl_div(input, target, reduction="none", log_target=log_target)
+    if _reduction(reduction) == "none":
+        return loss
+    return loss.mean() if reduction == 1 else loss.sum()
+
+
+@checked
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
+) -> Tensor:
+    """Return nn.functional.margin_ranking_loss."""
+    return F.margin_ranking_loss(input1, input2, target, margin, reduction=_reduction(reduction))
+
+
+@checked
+def poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
+) -> Tensor:
+    """Return nn.functional.poisson_nll_loss."""
+    return F.poisson_nll_loss(
+        input, target, log_input, full, eps=eps, reduction=_reduction(reduction)
+    )
+
+
+@checked
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: int = 0,
+) -> Tensor:
+    """Return nn.functional.triplet_margin_loss."""
+    return F.triplet_margin_loss(
+        anchor, positive, negative, margin, p, eps, swap, reduction=_reduction(reduction)
+    )
