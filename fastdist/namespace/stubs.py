@@ -2,8 +2,9 @@
 
 `python -m fastdist.namespace.stubs` writes the files; a test fails when one is stale. Tensor's
 methods go to `tensor/methods.pyi`, the functions of `fastdist`, of `special` and of `nn.functional`
-into a stub beside each of these modules. What the modules write out themselves is read from their
-text, so that none of them needs to be imported here.
+into a stub beside each of these modules, PyTorch's files of modules below `nn/modules`. What the
+modules write out themselves is read from their text, so that none of them needs to be imported
+here.
 """
 
 from __future__ import annotations
@@ -59,10 +60,27 @@ Indices = _Index | list[Any] | tuple[Any, ...]
 
 class TensorMethods:
 """
-# It finds by their names what nn has.
-_MODULES = """# PyTorch's files of modules. Written by fastdist/namespace/stubs.py.
+# They find by their names what nn has.
+_MODULES = """# PyTorch's {what} of modules. Written by fastdist/namespace/stubs.py.
 from .. import *
 """
+# File of PyTorch's -> where here its classes stand that programs ask for in spite of their names.
+_BASES = {
+    "batchnorm": "from ..batch_norm import _BatchNorm as _BatchNorm\n",
+    "conv": """from ..convolution import _ConvNd as _ConvNd
+from ..convolution import _ConvTransposeNd as _ConvTransposeNd
+""",
+    "instancenorm": "from ..batch_norm import _InstanceNorm as _InstanceNorm\n",
+    "loss": """from ..loss import _Loss as _Loss
+from ..loss import _WeightedLoss as _WeightedLoss
+""",
+    "utils": "from collections.abc import Callable\nfrom typing import Any\n\n"
+    "def _ntuple(n: int) -> Callable[[Any], tuple[Any, ...]]: ...\n"
+    + "".join(
+        f"def _{word}(value: Any) -> tuple[Any, ...]: ...\n"
+        for word in ("single", "pair", "triple", "quadruple")
+    ),
+}
 _SPECIAL = ("__slots__", "__module__", "__doc__", "__dict__", "__weakref__", "__hash__")
 _BOOLEAN = frozenset({"requires_grad", "is_leaf", "retains_grad"})
 
@@ -75,8 +93,23 @@ def render() -> dict[Path, str]:
         _PACKAGE / "linalg.pyi": _linalg(),
         _PACKAGE / "special.pyi": _special(),
         _PACKAGE / "nn/functional.pyi": _functional(),
-        _PACKAGE / "nn/modules/__init__.pyi": _MODULES,
+        **{_PACKAGE / f"nn/modules/{name}.pyi": text for name, text in _modules()},
     }
+
+
+def _modules() -> Iterator[tuple[str, str]]:
+    (listed,) = (
+        node.value
+        for node in ast.parse((_PACKAGE / "nn/modules/__init__.py").read_text()).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_FILES"
+    )
+    files = ast.literal_eval(listed)
+    # Of two rooms that are called so, nn's and this one's, the nearer is meant.
+    twice = {"utils": "  # type: ignore[no-redef]"}
+    rooms = "".join(f"from . import {file} as {file}{twice.get(file, '')}\n" for file in files)
+    yield "__init__", _MODULES.format(what="files") + rooms
+    for file in files:
+        yield file, _MODULES.format(what=f"file {file}.py") + _BASES.get(file, "")
 
 
 def _tensor_methods() -> str:

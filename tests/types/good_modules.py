@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from typing import Any, assert_type
 
 import fastdist as torch
+import fastdist.nn.modules.pooling as pooling
 from fastdist import nn
+from fastdist.nn.modules.batchnorm import _BatchNorm
+from fastdist.nn.modules.loss import MSELoss, _Loss
+from fastdist.nn.modules.utils import _pair
 
 
 class Net(nn.Module):
@@ -40,5 +44,11 @@ torch.save(net.state_dict(), "net.pt")
 loss: torch.Tensor = nn.CrossEntropyLoss()(net(torch.randn(1, 3)), torch.tensor([1]))
 convolution = torch.nn.Conv2d(1, 4, 3, padding=1)
 assert_type(convolution.weight, nn.Parameter)
+# A file of PyTorch's has its classes, by whichever way it is named.
+assert_type(MSELoss(), nn.MSELoss)
+assert_type(nn.modules.container.Sequential(), nn.Sequential)
+assert_type(pooling.MaxPool2d(2), nn.MaxPool2d)
+assert_type(_pair(3), tuple[Any, ...])
+norms: list[type[nn.Module]] = [_BatchNorm, _Loss]
 layer = nn.modules.Linear(1, 1)
 assert_type(layer, nn.Linear)

@@ -1,0 +1,2 @@
+# PyTorch's file rnn.py of modules. Written by fastdist/namespace/stubs.py.
+from .. import *
