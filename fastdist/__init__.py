@@ -52,6 +52,8 @@ from .core.dtypes import (
     uint8,
 )
 from .core.dtypes import bool_ as bool
+from .core.errors import KernelError as AcceleratorError
+from .core.errors import OutOfMemoryError
 from .core.generator import Generator, default_generator, initial_seed, manual_seed, seed
 from .core.memory_format import FORMATS as _FORMATS
 from .core.memory_format import MemoryFormat as memory_format
@@ -90,11 +92,14 @@ globals().update(_FORMATS)
 cfloat, cdouble = complex64, complex128
 double, float, half = float64, float32, float16
 long, int, short = int64, int32, int16
+legacy_contiguous_format = _FORMATS["contiguous_format"]
 e, inf, nan, newaxis, pi = _math.e, _math.inf, _math.nan, None, _math.pi
 
 _find_torch_here()
 __all__ = [
+    "AcceleratorError",
     "Generator",
+    "OutOfMemoryError",
     "Size",
     "Tensor",
     "TypedStorage",
@@ -134,6 +139,7 @@ __all__ = [
     "is_grad_enabled",
     "is_storage",
     "layout",
+    "legacy_contiguous_format",
     "long",
     "manual_seed",
     "memory_format",

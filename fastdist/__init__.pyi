@@ -43,7 +43,10 @@ from . import types as types
 from . import utils as utils
 from . import version as version
 from . import xpu as xpu
+from .core.errors import KernelError
+AcceleratorError = KernelError
 from .core.generator import Generator as Generator
+from .core.errors import OutOfMemoryError as OutOfMemoryError
 from .tensor.tensor import Size as Size
 from .tensor.tensor import Tensor as Tensor
 from .tensor.typed_storage import TypedStorage as TypedStorage
@@ -96,16 +99,31 @@ from .core.memory_format import strided as strided
 from .tensor.dlpack import to_dlpack as to_dlpack
 from .core.dtypes import uint8 as uint8
 from .namespace.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from .namespace.settings import compiled_with_cxx11_abi as compiled_with_cxx11_abi
 from .namespace.settings import get_deterministic_debug_mode as get_deterministic_debug_mode
 from .namespace.settings import get_float32_matmul_precision as get_float32_matmul_precision
 from .namespace.settings import get_num_interop_threads as get_num_interop_threads
+from .namespace.settings import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from .namespace.settings import is_anomaly_enabled as is_anomaly_enabled
 from .namespace.settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
+from .namespace.settings import is_inference_mode_enabled as is_inference_mode_enabled
+from .namespace.settings import is_vulkan_available as is_vulkan_available
+from .namespace.settings import is_warn_always_enabled as is_warn_always_enabled
+from .namespace.settings import set_anomaly_enabled as set_anomaly_enabled
 from .namespace.settings import set_default_tensor_type as set_default_tensor_type
 from .namespace.settings import set_deterministic_debug_mode as set_deterministic_debug_mode
 from .namespace.settings import set_float32_matmul_precision as set_float32_matmul_precision
 from .namespace.settings import set_flush_denormal as set_flush_denormal
 from .namespace.settings import set_num_interop_threads as set_num_interop_threads
+from .namespace.settings import set_warn_always as set_warn_always
 from .namespace.settings import use_deterministic_algorithms as use_deterministic_algorithms
+from .accelerator import Event as Event
+from .futures import Future as Future
+from .amp import GradScaler as GradScaler
+from .accelerator import Stream as Stream
+from .namespace.control_flow import SymBool as SymBool
+from .namespace.control_flow import SymFloat as SymFloat
+from .namespace.control_flow import SymInt as SymInt
 from .nn.positional import adaptive_max_pool1d as adaptive_max_pool1d
 from .nn.positional import affine_grid_generator as affine_grid_generator
 from .ops.view_copies import alias_copy as alias_copy
@@ -113,12 +131,16 @@ from .nn.positional import alpha_dropout_ as alpha_dropout_
 from .ops.view_copies import as_strided_copy as as_strided_copy
 from .ops.given_memory import asarray as asarray
 from .amp import autocast as autocast
+from .amp.switches import autocast_decrement_nesting as autocast_decrement_nesting
+from .amp.switches import autocast_increment_nesting as autocast_increment_nesting
 from .signal.windows import bartlett_window as bartlett_window
 from .nn.positional import batch_norm as batch_norm
 from .nn.positional import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from .signal.windows import blackman_window as blackman_window
 from .nn.functional import celu_ as celu_
+from .amp.switches import clear_autocast_cache as clear_autocast_cache
 from .compiler import compile as compile
+from .namespace.control_flow import cond as cond
 from .nn.positional import constant_pad_nd as constant_pad_nd
 from .nn.positional import conv_tbc as conv_tbc
 from .nn.positional import cosine_embedding_loss as cosine_embedding_loss
@@ -137,7 +159,12 @@ from .nn.positional import feature_dropout_ as feature_dropout_
 from .ops.view_copies import fill as fill
 from .ops.given_memory import from_file as from_file
 from .ops.given_memory import frombuffer as frombuffer
+from .amp.switches import get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from .amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
+from .amp.switches import get_autocast_gpu_dtype as get_autocast_gpu_dtype
+from .namespace.typename import get_device as get_device
+from .accelerator import get_device_module as get_device_module
+from .namespace.typename import get_file_path as get_file_path
 from .ops.slopes import gradient as gradient
 from .nn.positional import grid_sampler as grid_sampler
 from .nn.positional import grid_sampler_2d as grid_sampler_2d
@@ -145,10 +172,18 @@ from .nn.positional import grid_sampler_3d as grid_sampler_3d
 from .nn.positional import group_norm as group_norm
 from .signal.windows import hamming_window as hamming_window
 from .signal.windows import hann_window as hann_window
+from .backends import has_lapack as has_lapack
+from .backends import has_mkl as has_mkl
+from .backends import has_openmp as has_openmp
+from .backends import has_spectral as has_spectral
 from .nn.positional import hinge_embedding_loss as hinge_embedding_loss
 from .ops.view_copies import indices_copy as indices_copy
 from .nn.positional import instance_norm as instance_norm
+from .amp.switches import is_autocast_cache_enabled as is_autocast_cache_enabled
+from .amp.switches import is_autocast_cpu_enabled as is_autocast_cpu_enabled
 from .amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
+from .namespace.typename import is_distributed as is_distributed
+from .namespace.typename import is_inference as is_inference
 from .signal.windows import kaiser_window as kaiser_window
 from .nn.positional import kl_div as kl_div
 from .serialization import load as load
@@ -162,20 +197,36 @@ from .ops.given_memory import scalar_tensor as scalar_tensor
 from .ops.segments import segment_reduce as segment_reduce
 from .ops.view_copies import select_copy as select_copy
 from .nn.functional import selu_ as selu_
+from .amp.switches import set_autocast_cache_enabled as set_autocast_cache_enabled
+from .amp.switches import set_autocast_cpu_dtype as set_autocast_cpu_dtype
+from .amp.switches import set_autocast_cpu_enabled as set_autocast_cpu_enabled
+from .amp.switches import set_autocast_dtype as set_autocast_dtype
+from .amp.switches import set_autocast_enabled as set_autocast_enabled
+from .amp.switches import set_autocast_gpu_dtype as set_autocast_gpu_dtype
 from .ops.view_copies import slice_copy as slice_copy
 from .ops.view_copies import split_copy as split_copy
 from .ops.view_copies import split_with_sizes_copy as split_with_sizes_copy
 from .ops.view_copies import squeeze_copy as squeeze_copy
+from .namespace.control_flow import sym_float as sym_float
+from .namespace.control_flow import sym_int as sym_int
+from .namespace.control_flow import sym_ite as sym_ite
+from .namespace.control_flow import sym_max as sym_max
+from .namespace.control_flow import sym_min as sym_min
+from .namespace.control_flow import sym_not as sym_not
+from .namespace.control_flow import sym_sqrt as sym_sqrt
+from .namespace.control_flow import sym_sum as sym_sum
 from .ops.view_copies import t_copy as t_copy
 from .nn.functional import threshold_ as threshold_
 from .ops.view_copies import transpose_copy as transpose_copy
 from .nn.positional import triplet_margin_loss as triplet_margin_loss
+from .namespace.typename import typename as typename
 from .ops.view_copies import unbind_copy as unbind_copy
 from .ops.view_copies import unfold_copy as unfold_copy
 from .ops.view_copies import unsqueeze_copy as unsqueeze_copy
 from .ops.view_copies import values_copy as values_copy
 from .ops.view_copies import view_copy as view_copy
 from .func import vmap as vmap
+from .namespace.control_flow import while_loop as while_loop
 cdouble: DType
 cfloat: DType
 double: DType
@@ -184,6 +235,7 @@ float: DType
 half: DType
 inf: builtins.float
 int: DType
+legacy_contiguous_format: MemoryFormat
 long: DType
 nan: builtins.float
 newaxis: None

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+from types import ModuleType
 from typing import Any
 
 from . import cuda
-from .core.device import Device
+from .core.device import CPU, Device
+from .core.errors import DeviceError
 from .core.missing import explain_missing
+from .cuda.event import Event as Event
+from .devices.backend import backend_of
 
 __all__ = [
     "current_accelerator",
@@ -91,6 +96,27 @@ def memory_allocated(device_index: Any = None) -> int:
     """
     _require_one()
     return cuda.memory_allocated(device_index)
+
+
+def Stream(device: Any = None, *, priority: int = 0) -> Any:
+    """Return a side stream of a device, the accelerator or else the CPU unless given."""
+    where = Device.parse(device or current_accelerator() or CPU)
+    return backend_of(where.type).stream(where.index)
+
+
+def get_device_module(device: Any = None) -> ModuleType:
+    """Return the room of a type of device: fastdist.cpu, cuda, mps or xpu; of the accelerator or
+    else the CPU unless given.
+
+    Raises  RuntimeError for a type that has none
+    """
+    given = device or current_accelerator() or CPU
+    name = given.type if isinstance(given, Device) else str(given).partition(":")[0]
+    if name not in ("cpu", "cuda", "mps", "xpu"):
+        raise DeviceError(
+            f"Expected one of cpu, cuda, mps, xpu device type at start of device string: {name}"
+        )
+    return importlib.import_module(f"{__package__}.{name}")
 
 
 class device_index:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,9 @@ import fastdist
 from fastdist.core.device import Device
 from fastdist.core.errors import DeviceError
 from fastdist.core.generator import default_generator_of
+from fastdist.cuda.event import Event
 from fastdist.devices.backend import backend_of
+from tests.fibre_shim.installed import cuda_on_fibres
 
 
 def gpus() -> int:
@@ -70,3 +74,62 @@ def test_what_programs_ask_before_they_decide_is_answered_without_a_gpu() -> Non
             fastdist.cuda.set_device(0)
         with pytest.raises(AttributeError, match=r"nearest in fastdist\.cuda: synchronize"):
             _ = fastdist.cuda.syncronize
+
+
+@pytest.fixture
+def fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The cuda backend on the CPU, in the place of the one that a GPU has."""
+    yield from cuda_on_fibres(monkeypatch)
+
+
+def test_events_tell_how_long_a_gpu_took(fibres: Any) -> None:
+    start, end = (fastdist.cuda.Event(enable_timing=True) for _ in range(2))
+    with pytest.raises(ValueError, match="must be recorded before"):
+        start.elapsed_time(end)
+    start.record()
+    end.record(fibres.stream(0))
+    start.wait()
+    end.synchronize()
+    assert start.query() and end.elapsed_time(start) <= 0 <= start.elapsed_time(end)
+
+
+def test_an_event_without_time_says_so(fibres: Any) -> None:
+    with pytest.raises(ValueError, match="enable_timing=True"):
+        fastdist.cuda.Event().elapsed_time(fastdist.cuda.Event())
+
+
+def test_an_event_of_the_cpu_is_always_passed() -> None:
+    event = Event("cpu")
+    event.synchronize()
+    event.wait()
+    assert event.query() and fastdist.Stream("cpu").query()
+    with pytest.raises(RuntimeError, match="cpu backend doesn't support events"):
+        event.record()
+
+
+def test_questions_that_need_no_gpu_are_answered() -> None:
+    cuda = fastdist.cuda
+    with cuda.device(None), cuda.device(-1), cuda.device_of(fastdist.ones(1)):
+        cuda.set_stream(None)
+    cuda.reset_peak_memory_stats()
+    assert (cuda.memory_stats(), cuda.get_arch_list()) == ({}, [])
+    assert not (cuda.is_tf32_supported() or cuda.is_current_stream_capturing())
+    assert "nvidia-smi" in cuda.memory_summary()
+    assert issubclass(fastdist.cuda.OutOfMemoryError, RuntimeError)
+    assert fastdist.AcceleratorError is cuda.AcceleratorError
+
+
+def test_work_without_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(kind: str) -> Any:
+        raise DeviceError("no GPU")
+
+    monkeypatch.setattr("fastdist.cuda.backend_of", none)
+    monkeypatch.setattr("fastdist.cuda.event.backend_of", none)
+    for call in (
+        fastdist.cuda.Event,
+        fastdist.cuda.ipc_collect,
+        fastdist.cuda.device(0).__enter__,
+        lambda: fastdist.cuda.can_device_access_peer(0, 1),
+    ):
+        with pytest.raises(DeviceError):
+            call()

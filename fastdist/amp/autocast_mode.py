@@ -44,7 +44,7 @@ class autocast:
         self.device = device_type
         self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
         self._is_cached = True if cache_enabled is None else cache_enabled
-        self._enabled = enabled and _can_cast(device_type, self.fast_dtype)
+        self._enabled = enabled and can_cast(device_type, self.fast_dtype)
         # A stack: one object may be entered again before it is left.
         self._before: list[Any] = []
 
@@ -70,7 +70,8 @@ class autocast:
         return inside
 
 
-def _can_cast(device_type: str, dtype: DType) -> bool:
+def can_cast(device_type: str, dtype: DType) -> bool:
+    """Return whether a device casts to a dtype; warn where it does not."""
     if device_type == "cuda" and not device_count():
         text = "User provided device_type of 'cuda', but CUDA is not available. Disabling"
     elif dtype is not float16:
@@ -97,7 +98,8 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
 
 def get_autocast_dtype(device_type: str) -> DType:
     """Return the dtype to which this thread casts there, or would without `dtype=`."""
-    return casts.dtype_on(device_type) or _DEFAULTS[device_type]
+    chosen = casts.casts.chosen.get(device_type, _DEFAULTS[device_type])
+    return casts.dtype_on(device_type) or chosen
 
 
 def custom_fwd(

@@ -11,4 +11,7 @@ from . import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp
 
 __all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
 
+# PyTorch's older names for what it was built with: NumPy's LAPACK is always there.
+has_lapack, has_mkl, has_openmp, has_spectral = True, False, True, False
+
 explain_missing(__name__)

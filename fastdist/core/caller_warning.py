@@ -7,12 +7,13 @@ import warnings
 from types import FrameType
 
 _told: set[str] = set()
+_always = False
 
 
 def warn_caller(text: str, category: type[Warning] = UserWarning, *, once: bool = False) -> None:
     """Warn at the innermost line outside of fastdist; with once, in this process only once."""
     if once:
-        if text in _told:
+        if text in _told and not _always:
             return
         _told.add(text)
     frame: FrameType | None = sys._getframe(1)
@@ -21,6 +22,17 @@ def warn_caller(text: str, category: type[Warning] = UserWarning, *, once: bool 
         frame = frame.f_back
         level += 1
     warnings.warn(text, category, stacklevel=level)
+
+
+def set_warn_always(b: bool) -> None:
+    """Let what is told once be told each time, or no longer."""
+    global _always
+    _always = bool(b)
+
+
+def is_warn_always_enabled() -> bool:
+    """Return whether what is told once is told each time."""
+    return _always
 
 
 def forget_what_was_told() -> None:

@@ -11,12 +11,14 @@ from types import TracebackType
 from typing import Any
 
 from ..core.device import Device
-from ..core.errors import DeviceError
+from ..core.errors import DeviceError, OutOfMemoryError
+from ..core.errors import KernelError as AcceleratorError
 from ..core.generator import default_generator_of
 from ..core.missing import explain_missing
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count
 from . import amp
+from .event import CudaEvent as Event
 
 
 def is_available() -> bool:
@@ -86,6 +88,40 @@ class stream:
     ) -> None:
         if self.stream is not None:
             self.stream.__exit__(kind, error, trace)
+
+
+StreamContext = stream
+
+
+def set_stream(stream: Any) -> None:
+    """Make a stream this thread's current one; None leaves things as they are."""
+    if stream is not None:
+        stream.__enter__()
+
+
+class device:
+    """`with cuda.device(0):` uses a GPU for a block, as set_device does; None and negative numbers
+    leave things as they are.
+
+    Raises  as set_device, at its beginning
+    """
+
+    def __init__(self, device: Any) -> None:
+        self.idx = -1 if device is None else _index_of(device)
+
+    def __enter__(self) -> None:
+        if self.idx >= 0:
+            set_device(self.idx)
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+class device_of(device):
+    """`with cuda.device_of(x):` uses the GPU of a tensor; for one elsewhere things stay."""
+
+    def __init__(self, obj: Any) -> None:
+        super().__init__(obj.get_device() if obj.is_cuda else None)
 
 
 def manual_seed(seed: int) -> None:
@@ -190,33 +226,104 @@ def memory_allocated(device: Any = None) -> int:
 
 
 memory_reserved = max_memory_allocated = max_memory_reserved = memory_allocated
+memory_cached = max_memory_cached = memory_allocated
+
+
+def memory_stats(device: Any = None) -> dict[str, int]:
+    """Return no counts: bytes of a GPU are not counted yet."""
+    return {}
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """Return that bytes of a GPU are not counted yet."""
+    return "fastdist does not count the bytes of GPUs yet; nvidia-smi does"
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Do nothing: bytes of a GPU are not counted yet."""
+
+
+reset_accumulated_memory_stats = reset_max_memory_allocated = reset_peak_memory_stats
+reset_max_memory_cached = reset_peak_memory_stats
+
+
+def ipc_collect() -> None:
+    """Do nothing: processes do not share memory of a GPU.
+
+    Raises  DeviceError without a GPU
+    """
+    backend_of("cuda")
+
+
+def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+    """Return False: GPUs do not read each other's memory here.
+
+    Raises  DeviceError without a GPU
+    """
+    backend_of("cuda")
+    return False
+
+
+def get_arch_list() -> list[str]:
+    """Return nothing: kernels are compiled for the GPU that is there."""
+    return []
+
+
+def is_tf32_supported() -> bool:
+    """Return False: products are computed in their dtype."""
+    return False
+
+
+def is_current_stream_capturing() -> bool:
+    """Return False: work is not captured as graphs."""
+    return False
 
 
 __all__ = [
+    "AcceleratorError",
+    "Event",
+    "OutOfMemoryError",
     "Stream",
+    "StreamContext",
     "amp",
+    "can_device_access_peer",
     "current_device",
     "current_stream",
+    "device",
     "device_count",
+    "device_of",
     "empty_cache",
+    "get_arch_list",
     "get_rng_state",
     "get_rng_state_all",
     "init",
     "initial_seed",
+    "ipc_collect",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
+    "is_tf32_supported",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
+    "max_memory_cached",
     "max_memory_reserved",
     "memory_allocated",
+    "memory_cached",
     "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_max_memory_cached",
+    "reset_peak_memory_stats",
     "seed",
     "seed_all",
     "set_device",
     "set_rng_state",
     "set_rng_state_all",
+    "set_stream",
     "stream",
     "synchronize",
 ]

@@ -72,10 +72,15 @@ class _ThreadCasts(threading.local):
     # Parameters cast in this outermost block, each with its version: a weight is cast once.
     cache: dict[int, tuple[Tensor, int, Tensor]]
     is_cached = True
+    # What a block without dtype= casts to, where set_autocast_dtype said so.
+    chosen: dict[str, DType]
+    # Whether the ops count this thread for what was switched on without a block.
+    is_counted = False
 
     def __init__(self) -> None:
         self.dtypes = {}
         self.cache = {}
+        self.chosen = {}
 
 
 casts = _ThreadCasts()
@@ -122,6 +127,18 @@ def _enter(state: tuple[Any, bool]) -> None:
     casts.depth += 1
     count_special(1)
     count_tracers(1)
+
+
+def switch(device_type: str, dtype: DType | None) -> None:
+    """Cast on a device from now on (None: no longer) in this thread, until another switch or the
+    end of the block around.
+    """
+    casts.dtypes = {**casts.dtypes, device_type: dtype}
+    is_on = any(one is not None for one in casts.dtypes.values())
+    if is_on is not casts.is_counted:
+        casts.is_counted = is_on
+        count_special(1 if is_on else -1)
+        count_tracers(1 if is_on else -1)
 
 
 def dtype_on(device_type: str) -> DType | None:

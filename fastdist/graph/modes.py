@@ -30,6 +30,7 @@ class _Modes:
 
 class _ThreadModes(threading.local):
     grad = True
+    inference = False  # inside of a block of inference_mode
     # Whether `modes.grad_off` counts this thread. One that has grad mode off always is counted; one
     # that Ctrl-C struck may be longer than it must, which costs a look at the flag and no more.
     is_counted = False
@@ -63,6 +64,11 @@ def count_tracers(change: int) -> None:
 def is_grad_enabled() -> bool:
     """Return whether ops of this thread record."""
     return tls.grad
+
+
+def is_inference_mode_enabled() -> bool:
+    """Return whether this thread is inside of a block of inference_mode."""
+    return tls.inference
 
 
 def set_grad_mode(enabled: bool) -> None:
@@ -203,10 +209,22 @@ class inference_mode(_BareDecorator):
     def __init__(self, mode: bool = True) -> None:
         super().__init__()
         self._mode = mode
+        self._outside: list[bool] = []
 
     def __enter__(self) -> None:
+        self._outside.append(tls.inference)
+        tls.inference = self._mode
         self._previous.append(tls.grad)
         set_grad_mode(tls.grad and not self._mode)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        tls.inference = self._outside.pop()
 
     def _again(self) -> _GradMode:
         return inference_mode(self._mode)

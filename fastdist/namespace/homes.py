@@ -5,10 +5,24 @@ from __future__ import annotations
 from .names import words
 
 _ROOMS = {
-    "amp": "autocast",
+    "accelerator": "Event Stream get_device_module",
+    "amp": "GradScaler autocast",
     "amp.autocast_mode": "get_autocast_dtype is_autocast_enabled",
+    "amp.switches": """
+        autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache
+        get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_cache_enabled
+        is_autocast_cpu_enabled set_autocast_cache_enabled set_autocast_cpu_dtype
+        set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype
+    """,
+    "backends": "has_lapack has_mkl has_openmp has_spectral",
     "compiler": "compile",
     "func": "vmap",
+    "futures": "Future",
+    "namespace.control_flow": """
+        SymBool SymFloat SymInt cond sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt
+        sym_sum while_loop
+    """,
+    "namespace.typename": "get_device get_file_path is_distributed is_inference typename",
     "nn.functional": "celu_ rrelu_ selu_ threshold_",
     "nn.positional": """
         adaptive_max_pool1d affine_grid_generator alpha_dropout_ batch_norm

@@ -5,9 +5,13 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ..core.caller_warning import is_warn_always_enabled as is_warn_always_enabled
+from ..core.caller_warning import set_warn_always as set_warn_always
 from ..core.dtypes import DType
 from ..core.errors import DTypeError
 from ..dispatch.promotion import set_default_dtype
+from ..graph.anomaly import anomaly, set_anomaly_mode
+from ..graph.modes import is_inference_mode_enabled as is_inference_mode_enabled
 
 _precision = "highest"
 _MODES = ("default", "warn", "error")
@@ -118,19 +122,52 @@ def set_flush_denormal(mode: bool) -> bool:
     return not mode
 
 
+def is_anomaly_enabled() -> bool:
+    """Return whether backward passes look for what fails: see autograd.detect_anomaly."""
+    return anomaly.enabled
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Return whether anomaly mode looks for NaN."""
+    return anomaly.check_nan
+
+
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Switch anomaly mode on or off, for the whole process."""
+    set_anomaly_mode(bool(enabled), check_nan)
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """Return True, as PyTorch does: nothing here is compiled by the old one."""
+    return True
+
+
+def is_vulkan_available() -> bool:
+    """Return False."""
+    return False
+
+
 SETTINGS = {
     function.__name__: function
     for function in (
         are_deterministic_algorithms_enabled,
+        compiled_with_cxx11_abi,
         get_deterministic_debug_mode,
         get_float32_matmul_precision,
         get_num_interop_threads,
+        is_anomaly_check_nan_enabled,
+        is_anomaly_enabled,
         is_deterministic_algorithms_warn_only_enabled,
+        is_inference_mode_enabled,
+        is_vulkan_available,
+        is_warn_always_enabled,
+        set_anomaly_enabled,
         set_default_tensor_type,
         set_deterministic_debug_mode,
         set_float32_matmul_precision,
         set_flush_denormal,
         set_num_interop_threads,
+        set_warn_always,
         use_deterministic_algorithms,
     )
 }

@@ -75,3 +75,50 @@ def test_what_programs_ask_of_a_tensor_is_answered() -> None:
     if not fd.cuda.is_available():
         with pytest.raises(RuntimeError, match="Cannot access accelerator device when none"):
             x.pin_memory()
+
+
+def test_inference_mode_tells_its_thread_alone() -> None:
+    assert not fd.is_inference_mode_enabled()
+    with fd.inference_mode():
+        told: list[bool] = []
+        other = threading.Thread(target=lambda: told.append(fd.is_inference_mode_enabled()))
+        other.start()
+        other.join(30)
+        with fd.inference_mode(False):
+            told.append(fd.is_inference_mode_enabled())
+        told.append(fd.is_inference_mode_enabled())
+    assert told == [False, False, True] and not fd.is_inference_mode_enabled()
+
+
+def test_anomaly_mode_is_switched_and_told() -> None:
+    try:
+        fd.set_anomaly_enabled(True, False)
+        assert fd.is_anomaly_enabled() and not fd.is_anomaly_check_nan_enabled()
+    finally:
+        fd.set_anomaly_enabled(False)
+    assert not fd.is_anomaly_enabled() and fd.is_anomaly_check_nan_enabled()
+
+
+def test_what_is_told_once_is_told_each_time_if_asked_for() -> None:
+    x = fd.ones(2, 2, 2)
+    fd.set_warn_always(True)
+    try:
+        for _ in range(2):
+            with pytest.warns(UserWarning, match="dimension other than 2"):
+                _ = x.T
+        assert fd.is_warn_always_enabled()
+    finally:
+        fd.set_warn_always(False)
+
+
+def test_programs_are_told_what_is_here() -> None:
+    x = fd.ones(1)
+    assert (fd.has_lapack, fd.has_mkl, fd.is_vulkan_available()) == (True, False, False)
+    assert not (fd.is_distributed(x) or fd.is_inference(x)) and fd.compiled_with_cxx11_abi()
+    assert fd.get_device(x) == -1 and fd.get_device_module("mps") is fd.mps
+    assert fd.get_device_module(fd.device("cpu")) is fd.cpu
+    assert fd.typename(3) == "int" and fd.typename(x) == x.type()
+    assert fd.typename(fd.nn.Linear(1, 1)).endswith("linear.Linear")
+    assert fd.get_file_path("fastdist", "a") == f"{fd.__path__[0]}/a"
+    with pytest.raises(RuntimeError, match="Expected one of cpu, cuda, mps, xpu"):
+        fd.get_device_module("foo")

@@ -36,6 +36,11 @@ class CudaEvent:
         with device_errors():
             self.native.synchronize()
 
+    def elapsed_ms(self, end: CudaEvent) -> float:
+        """Return the milliseconds from here to another point; both are timed and passed."""
+        with device_errors():
+            return float(cupy().cuda.get_elapsed_time(self.native, end.native))
+
 
 class CudaStream:
     """A CUDA stream. `with stream:` makes it this thread's current one, for CuPy as well."""
@@ -57,11 +62,11 @@ class CudaStream:
         # A new one each time: it remembers where to return to, and threads may be here at once.
         return cupy().cuda.Device(self.index)
 
-    def record_event(self) -> CudaEvent:
-        """Mark the end of the work queued so far."""
+    def record_event(self, *, timed: bool = False) -> CudaEvent:
+        """Mark the end of the work queued so far, with the time if it is asked for."""
         with self._device, device_errors():
             # Blocking: a thread that waits for it sleeps instead of spinning on one of few cores.
-            event = cupy().cuda.Event(block=True, disable_timing=True)
+            event = cupy().cuda.Event(block=True, disable_timing=not timed)
             event.record(self.native)
         return CudaEvent(event)
 

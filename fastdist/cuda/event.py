@@ -1,0 +1,88 @@
+"""Points in the work of a GPU: whether it has passed them, and how long it took between two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.device import CPU, Device
+from ..core.errors import DeviceError
+from ..devices.backend import backend_of
+from ..devices.gpus import device_count
+
+
+class Event:
+    """A point in the work of a device, the GPU unless named or missing, once `record` has set it.
+
+    Note    the CPU's work is done when a call returns: its events are always passed
+    """
+
+    def __init__(
+        self,
+        device: Any = None,
+        *,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+    ) -> None:
+        if device is None:
+            device = Device("cuda") if device_count() else CPU
+        self.device = Device.parse(device)
+        self._timed = bool(enable_timing)
+        self._point: Any = None
+
+    def record(self, stream: Any = None) -> None:
+        """Set the point: behind what a stream, this thread's current one unless given, has queued.
+
+        Raises  RuntimeError on the CPU
+        """
+        if self.device is CPU:
+            raise DeviceError("cpu backend doesn't support events.")
+        stream = self._current() if stream is None else stream
+        self._point = stream.record_event(timed=self._timed)
+
+    def wait(self, stream: Any = None) -> None:
+        """Let work that a stream queues from now on start after the point."""
+        if self._point is not None:
+            (self._current() if stream is None else stream).wait_event(self._point)
+
+    def query(self) -> bool:
+        """Return whether the point is passed; one that is not set is."""
+        return self._point is None or bool(self._point.query())
+
+    def synchronize(self) -> None:
+        """Wait until the point is passed."""
+        if self._point is not None:
+            self._point.synchronize()
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Return how long the GPU took from this point to another; waits for that.
+
+        Units   milliseconds
+        Raises  ValueError for points that are not set, or without enable_timing
+        """
+        if not (self._timed and end_event._timed):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self._point is None or end_event._point is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        end_event.synchronize()
+        return float(self._point.elapsed_ms(end_event._point))
+
+    def _current(self) -> Any:
+        return backend_of(self.device.type).current_stream(self.device.index)
+
+
+class CudaEvent(Event):
+    """An Event of a GPU: `cuda.Event(enable_timing=True)`.
+
+    Raises  DeviceError without a GPU
+    """
+
+    def __init__(
+        self,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+        external: bool = False,
+    ) -> None:
+        backend_of("cuda")
+        super().__init__("cuda", enable_timing=enable_timing)

@@ -1,0 +1,104 @@
+"""Branches and loops that PyTorch's compiler keeps as such, and sizes that it does not know yet.
+
+Here a program runs as it is written: `cond` calls the branch that is chosen, and every size is a
+number. So the `sym_*` functions are Python's own, and no value is a SymInt.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..core.errors import ShapeError
+from ..tensor.tensor import Tensor
+
+
+class SymInt:
+    """A size that a compiler does not know yet: no value here is one."""
+
+
+class SymFloat:
+    """A number that a compiler does not know yet: no value here is one."""
+
+
+class SymBool:
+    """A truth that a compiler does not know yet: no value here is one."""
+
+
+def cond(
+    pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()
+) -> Any:
+    """Return true_fn(*operands) if pred, a bool or a tensor of one element, holds, else false_fn's.
+
+    Raises  RuntimeError for a pred of several elements
+    """
+    if isinstance(pred, Tensor) and pred.layout.numel != 1:
+        raise ShapeError(f"Expected pred to be bool or single-element tensor, but got {pred}.")
+    return (true_fn if pred else false_fn)(*operands)
+
+
+def while_loop(
+    cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any
+) -> tuple[Any, ...]:
+    """Return what the carried values are once cond_fn(*values) does not hold, each time after
+    body_fn has made the next ones of them.
+
+    Raises  RuntimeError where body_fn returns another number of values
+    """
+    values = tuple(carried_inputs)
+    while cond_fn(*values):
+        found = body_fn(*values)
+        found = (found,) if isinstance(found, Tensor) else tuple(found)
+        if len(found) != len(values):
+            raise RuntimeError(
+                f"body_fn should return the same number of elements as carried_inputs: "
+                f"{len(values)}, got {len(found)}"
+            )
+        values = found
+    return values
+
+
+def sym_not(a: Any) -> bool:
+    """Return not a."""
+    return not a
+
+
+def sym_float(a: Any) -> float:
+    """Return a as a float."""
+    return float(a)
+
+
+def sym_int(a: Any) -> int:
+    """Return a as an int, without its fraction."""
+    return int(a)
+
+
+def sym_max(a: Any, b: Any) -> Any:
+    """Return the larger one, as a float if one is a float."""
+    return _alike(max, a, b)
+
+
+def sym_min(a: Any, b: Any) -> Any:
+    """Return the smaller one, as a float if one is a float."""
+    return _alike(min, a, b)
+
+
+def _alike(choose: Callable[..., Any], a: Any, b: Any) -> Any:
+    chosen = choose(a, b)
+    return float(chosen) if isinstance(a, float) or isinstance(b, float) else chosen
+
+
+def sym_sqrt(a: Any) -> float:
+    """Return the square root of a."""
+    return math.sqrt(a)
+
+
+def sym_sum(args: Iterable[Any]) -> Any:
+    """Return the sum of args."""
+    return sum(args)
+
+
+def sym_ite(b: bool, t: Any, f: Any) -> Any:
+    """Return t if b, else f."""
+    return t if b else f

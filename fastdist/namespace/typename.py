@@ -1,0 +1,39 @@
+"""What kind of thing something is, and where it lies, in PyTorch's words."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from ..tensor.tensor import Tensor
+
+
+def typename(obj: Any) -> str:
+    """Return the name of a tensor's type, such as FloatTensor, else of an object or its class."""
+    if isinstance(obj, Tensor):
+        return str(obj.type())
+    kind = obj if hasattr(obj, "__qualname__") or hasattr(obj, "__path__") else type(obj)
+    name = getattr(kind, "__qualname__", "") or kind.__name__
+    module = getattr(kind, "__module__", "") or ""
+    return name if module in ("", "builtins") else f"{module}.{name}"
+
+
+def get_device(input: Tensor) -> int:
+    """Return the index of a tensor's device, -1 for the CPU."""
+    return input.get_device()
+
+
+def is_distributed(input: Tensor) -> bool:
+    """Return False: a tensor lies in one process."""
+    return False
+
+
+def is_inference(input: Tensor) -> bool:
+    """Return False: what inference_mode made is an ordinary tensor."""
+    return False
+
+
+def get_file_path(*path_components: str) -> str:
+    """Return a path beside this package, whose first part is its own name."""
+    return os.path.join(Path(__file__).resolve().parents[2], *path_components)
