@@ -35,7 +35,15 @@ _CFunc: Any = numba.core.ccallback.CFunc
 # What a compiled function may have inlined from: a change in any of these makes all of them stale.
 _INLINED: Final = tuple(
     f"{name}.py"
-    for name in ("machine", "vector_math", "polynomials", "special", "iteration", "compiler")
+    for name in (
+        "machine",
+        "vector_math",
+        "polynomials",
+        "special",
+        "iteration",
+        "compiler",
+        "vectors",
+    )
 )
 
 _SEAL_BYTES: Final = hashlib.sha256().digest_size
@@ -137,6 +145,11 @@ class _Cache(_caching.FunctionCache):  # type: ignore[misc]
             self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
         )
 
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        # Numba's own would pickle what a closure holds, and with a compiled function or an
+        # intrinsic a name made by chance: no other process would find what is kept.
+        return sig, codegen.magic_tuple(), repr(_closure_of(self._py_func))
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
@@ -148,6 +161,16 @@ class _Cache(_caching.FunctionCache):  # type: ignore[misc]
             super().save_overload(sig, data)
         except OSError:
             self.disable()  # the disk is full or went away: the next process compiles again
+
+
+def _closure_of(function: Any) -> Any:
+    """Return what tells a function from others of the same text."""
+    inside = []
+    for cell in function.__closure__ or ():
+        value = cell.cell_contents
+        part = getattr(value, "py_func", getattr(value, "_defn", value))
+        inside.append(_closure_of(part) if hasattr(part, "__closure__") else repr(part))
+    return function.__qualname__, inside
 
 
 def compiled(

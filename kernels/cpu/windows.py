@@ -12,9 +12,12 @@ import functools
 from typing import Any, Final
 
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
 
 from .compiler import compiled
-from .machine import select
+from .machine import LOAD, STORE, intrinsic
+from .vectors import INT32, INT64, Vectors
 
 Array = np.ndarray[Any, Any]
 Windows = tuple[tuple[int, int, int, int], ...]
@@ -48,82 +51,146 @@ def _window(i: Any, length: Any, count: Any, one: Any) -> Any:
     return first, end, one[3]
 
 
-@compiled(alone=False)
-def _one_by_one(
-    space: Any, d: Any, h: Any, begin: Any, end: Any, best: Any, places: Any, windows: Any, low: Any
-) -> None:
-    """Make outputs begin to end of a row, one after the other."""
-    height, width = space.shape[1], space.shape[2]
-    for ow in range(begin, end):
-        left, right, step = _window(ow, width, len(best), windows[2])
-        top, place = low, (d[0] * height + h[0]) * width + min(left, width - 1)
-        for i in range(d[0], d[1], d[2]):
-            for j in range(h[0], h[1], h[2]):
-                row = space[i, j]
-                for k in range(left, right, step):
-                    if row[k] > top or row[k] != row[k]:
-                        top, place = row[k], (i * height + j) * width + k
-        best[ow], places[ow] = top, place
+def _neighbours(rows: int, columns: int, stride: int, lanes: int) -> Any:
+    """Return the function that makes the outputs of so many neighbouring windows at once."""
+
+    @intrinsic
+    def make(
+        typingctx: Any, x: Any, best: Any, places: Any, width: Any, place: Any, low: Any
+    ) -> Any:
+        """Write to the addresses best and places what is largest in the windows from address x on,
+        the first of which begins at that place; low only says what the elements are.
+        """
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            address, best, places, width, place, low = args
+            elements = Vectors(builder, low.type, lanes)
+            # Places in 32 bits, so that a vector holds as many as of elements.
+            nears, wheres = Vectors(builder, INT32, lanes), Vectors(builder, INT64, lanes)
+            line, near_line = address, ir.Constant(INT32, 0)
+            top = near = None
+            for _ in range(rows):
+                for column in range(columns):
+                    value = elements.load(elements.moved(line, column), stride)
+                    here = nears.splat(builder.add(near_line, ir.Constant(INT32, column)))
+                    if top is None:
+                        top, near = value, here
+                        continue
+                    larger = _is_larger(builder, value, top, signature.args[5])
+                    top = builder.select(larger, value, top)
+                    near = builder.select(larger, here, near)
+                line = elements.behind(line, width)
+                near_line = builder.add(near_line, builder.trunc(width, INT32))
+            elements.store(top, best)
+            first = builder.add(
+                wheres.splat(place), wheres.constant(range(0, lanes * stride, stride))
+            )
+            wheres.store(builder.add(first, builder.sext(near, wheres.type)), places)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 5, low), codegen
+
+    return make
 
 
-@compiled(inline=True)
-def _larger(value: Any, place: Any, top: Any, near: Any) -> Any:
-    # Without a branch, and places in 32 bits, so that a vector holds as many as of elements.
-    larger = (value > top) | (value != value)  # NaN wins, the last one of several
-    return select(larger, value, top), select(larger, np.int32(place), near)
+def _is_larger(builder: Any, value: Any, top: Any, element: Any) -> Any:
+    if isinstance(element, types.Float):
+        larger = builder.fcmp_ordered(">", value, top)
+        return builder.or_(larger, builder.fcmp_unordered("uno", value, value))
+    return (builder.icmp_signed if element.signed else builder.icmp_unsigned)(">", value, top)
+
+
+# Lines are short: Numba counts who holds an array, at each call, and that takes longer than a line
+# does. So all that makes a part of one takes addresses.
+def _one_by_one(dtype: str) -> Any:
+    """Return the function that makes outputs of a line one after the other."""
+    load, store, store_place = LOAD[dtype], STORE[dtype], STORE["int64"]
+
+    @compiled(inline=True)
+    def one_by_one(
+        flat: Any, sizes: Any, d: Any, h: Any, begin: Any, end: Any, best: Any, places: Any,
+        across: Any, low: Any,
+    ) -> None:  # fmt: skip
+        height, width, count = sizes
+        for ow in range(begin, end):
+            left, right, step = _window(ow, width, count, across)
+            top, place = low, (d[0] * height + h[0]) * width + min(left, width - 1)
+            for i in range(d[0], d[1], d[2]):
+                for j in range(h[0], h[1], h[2]):
+                    line = (i * height + j) * width
+                    for k in range(left, right, step):
+                        value = load(flat, line + k)
+                        if value > top or value != value:
+                            top, place = value, line + k
+            store(best, ow, top)
+            store_place(places, ow, place)
+
+    return one_by_one
+
+
+def _side_by_side(rows: int, columns: int, stride: int) -> Any:
+    """Return the function that makes the outputs of a line whose windows lie inside, four at least.
+
+    What is left over is made with some of what was made before.
+    """
+    eight, four = [_neighbours(rows, columns, stride, lanes) for lanes in (8, 4)]
+
+    @compiled(inline=True)
+    def inside(
+        x: Any, best: Any, places: Any, size: Any, width: Any, place: Any, count: Any, low: Any
+    ) -> None:
+        lanes = 8 if count >= 8 else 4
+        for begin in range(0, count, lanes):
+            n = min(begin, count - lanes)
+            at = n * stride
+            if lanes == 8:
+                eight(x + at * size, best + n * size, places + n * 8, width, place + at, low)
+            else:
+                four(x + at * size, best + n * size, places + n * 8, width, place + at, low)
+
+    return inside
 
 
 @functools.cache
-def _loop(rows: int, columns: int, stride: int) -> Any:
+def _loop(rows: int, columns: int, stride: int, dtype: str) -> Any:
     """Return the loop over all windows, which makes those of rows x columns elements at this stride
     many at once where they lie inside; rows 0 stands for windows of any other kind.
     """
-
-    @compiled(alone=False)
-    def inside(flat: Any, at: Any, width: Any, best: Any, places: Any) -> None:
-        a, b, c = flat[at:], flat[at + min(rows - 1, 1) * width :], flat[at + (rows - 1) * width :]
-        w = np.int32(width)
-        # Written out: LLVM unrolls inner loops too late to make neighbours at once.
-        for ow in range(len(best)):
-            i = ow * stride
-            top, near = a[i], np.int32(0)
-            top, near = _larger(a[i + 1], np.int32(1), top, near)
-            if columns == 3:
-                top, near = _larger(a[i + 2], np.int32(2), top, near)
-            if rows > 1:
-                top, near = _larger(b[i], w, top, near)
-                top, near = _larger(b[i + 1], w + np.int32(1), top, near)
-                if columns == 3:
-                    top, near = _larger(b[i + 2], w + np.int32(2), top, near)
-            if rows > 2:
-                top, near = _larger(c[i], np.int32(2) * w, top, near)
-                top, near = _larger(c[i + 1], np.int32(2) * w + np.int32(1), top, near)
-                top, near = _larger(c[i + 2], np.int32(2) * w + np.int32(2), top, near)
-            best[ow] = top
-            places[ow] = at + near + i
+    one_by_one, inside = _one_by_one(dtype), _side_by_side(rows, columns, stride)
 
     @compiled()
     def largest(x: Any, out: Any, places: Any, windows: Any, low: Any) -> None:
         planes, depth, height, width = x.shape
-        count = out.shape[3]
-        for p in range(planes):
-            for od in range(out.shape[1]):
-                first, end, step = _window(od, depth, out.shape[1], windows[0])
-                d = (min(first, depth - 1), end, step)
-                for oh in range(out.shape[2]):
-                    first, end, step = _window(oh, height, out.shape[2], windows[1])
-                    h = (min(first, height - 1), end, step)
-                    best, theirs, begin = out[p, od, oh], places[p, od, oh], count
+        _, lines_d, lines_h, count = out.shape
+        size, sizes = x.itemsize, (height, width, count)
+        flat, best, theirs = x.ctypes.data, out.ctypes.data, places.ctypes.data
+        deep = (windows[0, 0], windows[0, 1], windows[0, 2], windows[0, 3])
+        down = (windows[1, 0], windows[1, 1], windows[1, 2], windows[1, 3])
+        across = (windows[2, 0], windows[2, 1], windows[2, 2], windows[2, 3])
+        begin = inner = count
+        if rows:
+            begin = min((across[2] + stride - 1) // stride, count)
+            inner = max(min((width - columns + across[2]) // stride + 1, count), begin)
+            if inner - begin < 4:
+                begin = inner = count
+        for _ in range(planes):
+            for od in range(lines_d):
+                first, end, by = _window(od, depth, lines_d, deep)
+                d = (min(first, depth - 1), end, by)
+                for oh in range(lines_h):
+                    first, end, by = _window(oh, height, lines_h, down)
+                    h = (min(first, height - 1), end, by)
+                    left, right = count, count
                     if rows and end - first == rows:
-                        begin = min((windows[2, 2] + stride - 1) // stride, count)
-                        inner = min((width - columns + windows[2, 2]) // stride + 1, count)
-                        inner = max(inner, begin)
-                        _one_by_one(x[p], d, h, 0, begin, best, theirs, windows, low)
-                        at = (d[0] * height + h[0]) * width + begin * stride - windows[2, 2]
-                        inside(x[p].ravel(), at, width, best[begin:inner], theirs[begin:inner])
-                        _one_by_one(x[p], d, h, inner, count, best, theirs, windows, low)
-                    else:
-                        _one_by_one(x[p], d, h, 0, count, best, theirs, windows, low)
+                        left, right = begin, inner
+                        place = (d[0] * height + h[0]) * width + begin * stride - across[2]
+                        at, to, many = flat + place * size, best + begin * size, inner - begin
+                        inside(at, to, theirs + begin * 8, size, width, place, many, low)
+                    one_by_one(flat, sizes, d, h, 0, left, best, theirs, across, low)
+                    one_by_one(flat, sizes, d, h, right, count, best, theirs, across, low)
+                    best += count * size
+                    theirs += count * 8
+            flat += depth * height * width * size
 
     return largest
 
@@ -132,10 +199,11 @@ def _loop(rows: int, columns: int, stride: int) -> Any:
 _USUAL: Final = {(2, 2, 2), (3, 3, 2), (3, 3, 1), (1, 2, 2), (1, 3, 2)}
 
 
-def _loop_for(windows: Array, plane: int) -> Any:
+def _loop_for(windows: Array, plane: int, dtype: str) -> Any:
     (deep, *_), (rows, *_), (columns, stride, _, dilation) = windows.tolist()
     usual = (rows, columns, stride) in _USUAL and deep == dilation == 1 and plane < 1 << 31
-    return _loop(rows, columns, stride) if usual and windows[1, 3] == 1 else _loop(0, 0, 1)
+    usual = usual and windows[1, 3] == 1
+    return _loop(*(rows, columns, stride) if usual else (0, 0, 1), dtype)
 
 
 def largest(x: Array, out: Array, places: Array, windows: Windows) -> None:
@@ -150,7 +218,7 @@ def largest(x: Array, out: Array, places: Array, windows: Windows) -> None:
     low = -np.inf if wide.dtype.kind == "f" else np.iinfo(wide.dtype).min
     outs = [_planes(one, axes) for one in (result, places)]
     planes, three = _planes(wide, axes), _three(windows)
-    _loop_for(three, planes[:1].size)(planes, *outs, three, wide.dtype.type(low))
+    _loop_for(three, planes[:1].size, wide.dtype.name)(planes, *outs, three, wide.dtype.type(low))
     if result is not out:
         np.copyto(out, result)
 

@@ -37,6 +37,25 @@ def test_second_process_finds_the_kernel_and_a_torn_file_is_compiled_anew(tmp_pa
     assert compile_in_a_process(tmp_path) == "True False True"
 
 
+# A closure that holds intrinsics and compiled functions, for which Numba makes up a name by chance.
+CLOSURES = """
+import numpy as np
+from fastdist.kernels.cpu.windows import _loop
+from fastdist.kernels.cpu import windows
+windows.largest(*[np.zeros((1, 4, 4), np.{dtype}) for _ in range(2)],
+                np.zeros((1, 4, 4), np.int64), ((1, 1, 0, 1),) * 2)
+print(sum(_loop(0, 0, 1, "{dtype}").stats.cache_hits.values()))
+"""
+
+
+def test_second_process_finds_what_holds_intrinsics_and_not_its_like(tmp_path: Path) -> None:
+    found = [
+        run_script(CLOSURES.format(dtype=dtype), FASTDIST_CACHE_DIR=str(tmp_path))
+        for dtype in ("float32", "float32", "int32")
+    ]
+    assert found == ["0", "1", "0"]
+
+
 class Payload:
     """What whoever planted it wants to have run."""
 
