@@ -15,6 +15,7 @@ from ..core.device import CPU
 from ..graph.modes import modes, tls
 from ..graph.node import Node
 from ..graph.node import next_sequence_number as next_seq
+from ..kernels.cpu.product import suits_panels
 from ..kernels.cpu.silence import silent
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, empty_shell
@@ -139,6 +140,7 @@ def product_layout(a: Layout, b: Layout) -> Layout | None:
         and a.dtype.itemsize > 2
         and a.shape[1] > 0
         and not (a.is_sparse or b.is_sparse)
+        and not suits_panels(*a.shape, b.shape[1], a.dtype.numpy)
     ):
         found: Layout = a.products.remember(b, Layout.of(a.dtype, CPU, (a.shape[0], b.shape[1])))
         return found

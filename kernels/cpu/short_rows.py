@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from . import long_rows
+from .product import product_for
 from .short import TERMS, Facts, Run, gradients, number, ones, row_starts, short
 from .silence import silent
 from .sums import add_up
@@ -231,8 +232,11 @@ def _cross_entropy_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
 def _linear_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     if not facts.one_dtype or facts.dtype.itemsize < 4:
         return None
-    rows = facts.shapes[0][0]  # type: ignore[index]
+    rows, inputs = facts.shapes[0]  # type: ignore[misc]
+    outputs = facts.shapes[1][0]  # type: ignore[index]
     one = ones(min(rows, TERMS), facts.dtype)
+    by_input = product_for(rows, outputs, inputs, facts.dtype)
+    by_weight = product_for(outputs, rows, inputs, facts.dtype)
     has_axes = facts.shapes[2] != ()
 
     def by_bias(g: Any) -> Any:
@@ -240,4 +244,4 @@ def _linear_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
             return np.asarray(add_up(g))
         return one.dot(g) if rows <= TERMS else add_up(g, 0)
 
-    return lambda g, weight: g.dot(weight), lambda g, input: g.T.dot(input), by_bias
+    return by_input, lambda g, input: by_weight(g.T, input), by_bias

@@ -43,10 +43,28 @@ class Vectors:
         where = [2 * i if 2 * i < lanes else 2 * i + 1 for i in range(lanes)]
         return self._builder.shuffle_vector(first, second, self._mask(where))
 
+    def number(self, address: Any) -> Any:
+        """Return the element at address."""
+        pointer = self._builder.inttoptr(address, self._element.as_pointer())
+        return self._builder.load(pointer, align=1)
+
     def store(self, value: Any, address: Any) -> None:
         """Write a vector to address."""
         pointer = self._builder.inttoptr(address, self.type.as_pointer())
         self._builder.store(value, pointer, align=1)
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        """Return a * b + c, rounded once where the machine has that."""
+        product = self._builder.fmul(a, b, flags=("contract",))
+        return self._builder.fadd(product, c, flags=("contract",))
+
+    def shuffled(self, a: Any, b: Any) -> tuple[Any, Any]:
+        """Return the lanes of two vectors in turn, the lower halves' and the upper halves'."""
+        n = self._lanes
+        turns = [i + of for i in range(n) for of in (0, n)]
+        masks = turns[:n], turns[n:]
+        low, high = [self._builder.shuffle_vector(a, b, self._mask(one)) for one in masks]
+        return low, high
 
     def moved(self, address: Any, elements: int) -> Any:
         """Return the address so many elements on."""

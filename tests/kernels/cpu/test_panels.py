@@ -1,0 +1,92 @@
+"""Products in panels are products, whatever the sizes, the strides and the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist
+from fastdist.kernels.cpu import product
+from fastdist.kernels.cpu.panels import multiply, multiply_turned
+
+Array = np.ndarray[Any, Any]
+
+SHAPES = [(1, 1, 16), (8, 3, 32), (13, 7, 48), (64, 256, 64), (65, 300, 80), (71, 513, 16)]
+
+
+def numbers(*shape: int) -> Array:
+    return np.random.default_rng(shape).standard_normal(shape, dtype=np.float32)
+
+
+def assert_product(out: Array, a: Array, b: Array) -> None:
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    bound = np.abs(a).astype(np.float64) @ np.abs(b) * (len(b) + 1) * 2.0**-24
+    assert (np.abs(out - exact) <= bound).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "lay",
+    [
+        lambda a: a,
+        lambda a: np.ascontiguousarray(a.T).T,
+        lambda a: np.repeat(a, 3, 1)[:, ::3],
+        lambda a: a[::-1, ::-1],
+    ],
+    ids=["rows", "columns", "apart", "backwards"],
+)
+def test_multiply(shape: tuple[int, int, int], lay: Callable[[Array], Array]) -> None:
+    n, k, m = shape
+    a, b = lay(numbers(n, k)), numbers(k, m + 5)[:, 2 : m + 2]
+    whole = np.full((n, m + 3), 7, np.float32)
+    multiply(a, b, whole[:, :m])
+    assert_product(whole[:, :m], a, b)
+    assert (whole[:, m:] == 7).all()
+
+
+@pytest.mark.parametrize("shape", [(16, 16, 16), (17, 272, 48), (64, 512, 80)])
+def test_multiply_turned(shape: tuple[int, int, int]) -> None:
+    n, k, m = shape
+    a, b, out = numbers(n, k), numbers(m, k + 1)[:, 1:], np.empty((n, m), np.float32)
+    multiply_turned(a, b, np.empty(32 * k, np.float32), out)
+    assert_product(out, a, b.T)
+
+
+def test_nan_and_inf_stay_in_their_rows_and_columns() -> None:
+    a, b, out = numbers(20, 300), numbers(300, 48), np.empty((20, 48), np.float32)
+    a[3, 290], a[11, 0], b[7, 40] = np.nan, np.inf, -np.inf
+    multiply(a, b, out)
+    with np.errstate(invalid="ignore"):
+        expected = a @ b
+    for which in (np.isfinite, np.isnan, np.isposinf):
+        np.testing.assert_array_equal(which(out), which(expected))
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_products_of_middling_size(wide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(product, "_has_wide_vectors", lambda: wide)
+    x, w, bias = numbers(70, 128), numbers(96, 128), numbers(96)
+    assert product.suits_panels(70, 128, 96, x.dtype) == wide
+    out = np.empty((70, 96), np.float32)
+    product.linear(x, w, bias, out)
+    np.testing.assert_allclose(out, x @ w.T + bias, rtol=1e-4, atol=1e-4)
+    product.matmul(x, w.T, out)
+    assert_product(out, x, w.T)
+    product.matmul(x[::-1], np.ascontiguousarray(w.T), out)
+    assert_product(out, x[::-1], w.T)
+    by_input = product.product_for(70, 96, 128, x.dtype)(out, w)
+    assert_product(by_input, out, w)
+
+
+def test_gradients_of_a_layer_and_of_a_product() -> None:
+    x = fastdist.tensor(numbers(70, 128)).requires_grad_()
+    w = fastdist.tensor(numbers(96, 128)).requires_grad_()
+    g = numbers(70, 96)
+    for made in (fastdist.nn.functional.linear(x, w), x @ w.t()):
+        assert_product(made.detach().numpy(), x.detach().numpy(), w.detach().numpy().T)
+        by_x, by_w = fastdist.autograd.grad(made, (x, w), fastdist.tensor(g))
+        assert_product(by_x.numpy(), g, w.detach().numpy())
+        assert_product(by_w.numpy(), g.T, x.detach().numpy())
