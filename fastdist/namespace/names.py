@@ -52,7 +52,7 @@ PRIVATE = words(
     layer_norm_rows linear_kernel log_odds logit_entropy max_along max_of_all min_along min_of_all
     move nll_gradient nll_kernel normalize_channels normalize_channels_gradients packed pick place
     place_diagonal prelu_kernel put_places put_zeros recurrence recurrent_sequence
-    recurrent_sequence_gradient replace_nonfinite scatter_src scatter_zeros select_slices
+    recurrent_sequence_gradient reduced replace_nonfinite scatter_src scatter_zeros select_slices
     smooth_difference sort_along spread squared_difference strided take_places topk_along
     trunc_divide valued variance vector_norm weigh windows
     absolute_difference add_patches add_slices basic_index binary_entropy cast cholesky_parts

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.dtypes import bool_, int64
-from ..core.errors import DTypeError, ShapeError
+from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.rules import DimError, normalize_axis
+from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
-from .creation import arange, ones_like, zeros_like
+from .creation import ones_like, zeros_like
 from .indexing import counted_from_front, require_index, require_within
-from .joining import cat, narrow
-from .order_statistics import valued
 from .refusals import WORDS
 from .strided import as_strided
 
@@ -155,79 +154,115 @@ def _reduced(
         found: Any = _reduced(input.reshape(1), 0, index, src, reduce, include_self=include_self)
         return found.reshape(())  # type: ignore[no-any-return]
     src = src[tuple(slice(n) for n in index.layout.shape)]
-    if reduce in ("sum", "mean"):
-        base = input if include_self else input.scatter(axis, index, 0)
-        total = base.scatter_add(axis, index, src)
-        if reduce == "sum":
-            return total  # type: ignore[no-any-return]
-        start = (ones_like if include_self else zeros_like)(input, dtype=int64)
-        count = start.scatter_add(axis, index, ones_like(index, dtype=int64)).clamp(min=1)
-        if input.layout.dtype.is_floating_point:
-            return total / count.to(input.layout.dtype)  # type: ignore[no-any-return]
-        return OPS["floor_divide"].public(total, count).to(input.layout.dtype)  # type: ignore[no-any-return]
-    if reduce == "prod":
-        base = input if include_self else input.scatter(axis, index, 1)
-        return _joined(base, axis, index, src, OPS["mul"].public)
-    return _extreme(input, axis, index, src, reduce, include_self=include_self)
+    return reduced.public(input, index, src, axis, reduce, include_self)  # type: ignore[no-any-return]
 
 
-def _extreme(
-    input: Any, axis: int, index: Any, src: Any, reduce: str, *, include_self: bool
+@structured("scattering.reduce", has_out=False, fresh=True, node_name="ScatterReduceBackward0")
+def reduced(
+    input: Tensor, index: Tensor, src: Tensor, axis: int, reduce: str, include_self: bool
 ) -> Tensor:
-    larger = OPS["maximum" if reduce == "amax" else "minimum"].public
-    kept, given = input.detach(), src.detach()
-    if not include_self:
-        # Any one of what meets there: the others will meet it.
-        kept = kept.scatter(axis, index, given)
-    value = _joined(kept, axis, index, given, larger)
-    if not input.layout.dtype.is_floating_point:
-        return value
-    # All that are it share the gradient.
-    where = OPS["where"].public
-    is_src = given == value.gather(axis, index)
-    is_self = input.detach() == value
-    if not include_self:
-        is_self = is_self.scatter(axis, index, False)
-    ones = is_src.to(input.layout.dtype)
-    count = is_self.to(input.layout.dtype).scatter_add(axis, index, ones)
-    total = where(is_self, input, 0.0).scatter_add(axis, index, where(is_src, src, 0.0))
-    return valued.public(total / count.clamp(min=1), value)  # type: ignore[no-any-return]
+    """Return input with what of src meets at a place of index along axis reduced.
 
-
-def _joined(base: Any, axis: int, index: Any, src: Any, meet: Any) -> Tensor:
-    """Return base with src at index along axis, and where several meet, all met by `meet`.
-
-    What goes to one place is brought together by sorting; then each meets what stands 1, 2, 4 ...
-    before it, if that goes to the same place.
+    Note    index and src are of one shape, and not empty
     """
-    shape = base.layout.shape
-    places: Any = 0
-    for i, n in enumerate(shape):
-        if i == axis:
-            along = index
-        else:
-            m = index.layout.shape[i]
-            column = [m if j == i else 1 for j in range(len(shape))]
-            along = arange(m, device=index.layout.device).reshape(column)
-        places = places * n + along
-    places, order = places.reshape(-1).sort(stable=True)
-    values = src.reshape(-1).index_select(0, order)
-    length, step = values.layout.numel, 1
-    while step < length:
-        same = narrow(places, 0, step, length - step) == narrow(places, 0, 0, length - step)
-        if not bool(same.any()):
-            break
-        here, before = narrow(values, 0, step, length - step), narrow(values, 0, 0, length - step)
-        met = OPS["where"].public(same, meet(before, here), here)
-        values = cat([narrow(values, 0, 0, step), met], 0)
-        step *= 2
-    ends = cat([narrow(places, 0, 1, length - 1) != narrow(places, 0, 0, length - 1),
-                ones_like(narrow(places, 0, 0, 1), dtype=bool_)], 0)  # fmt: skip
-    last = ends.nonzero().reshape(-1)
-    places, values = places.index_select(0, last), values.index_select(0, last)
-    flat = base.reshape(-1)
-    found = meet(flat.index_select(0, places), values)
-    return flat.index_copy(0, places, found).reshape(shape)  # type: ignore[no-any-return]
+
+
+@reduced.plan
+def _(
+    input: Tensor, index: Tensor, src: Tensor, axis: int, reduce: str, include_self: bool
+) -> Plan:
+    if reduce == "mean" and input.layout.dtype is bool_:
+        raise NoKernelError("scatter_reduce: the mean is not implemented for 'Bool'")
+    return Plan(input.layout.shape, input.layout.dtype, (axis, reduce, include_self))
+
+
+@reduced.vjp("input", "src")
+def _(
+    g: Any,
+    out: Any,
+    input: Any,
+    index: Any,
+    src: Any,
+    axis: int,
+    reduce: str,
+    include_self: bool,
+) -> tuple[Any, Any]:
+    shared, by_self, by_src = _slopes(out, input, index, src, axis, reduce, include_self)
+    g = _times(g, shared)
+    by_input = _times(g, by_self)
+    if not include_self:
+        by_input = by_input.scatter(axis, index, 0)
+    return by_input, _times(g.gather(axis, index), by_src)
+
+
+@reduced.jvp
+def _(
+    input_t: Any,
+    src_t: Any,
+    out: Any,
+    input: Any,
+    index: Any,
+    src: Any,
+    axis: int,
+    reduce: str,
+    include_self: bool,
+) -> Any:
+    shared, by_self, by_src = _slopes(out, input, index, src, axis, reduce, include_self)
+    tangent = zeros_like(input) if input_t is None else _times(input_t, by_self)
+    if not include_self:
+        tangent = tangent.scatter(axis, index, 0)
+    if src_t is not None:
+        tangent = tangent.scatter_add(axis, index, _times(src_t, by_src))
+    return _times(tangent, shared)
+
+
+def _times(x: Any, slope: Any) -> Any:
+    return x if slope is None else x * slope
+
+
+def _slopes(
+    out: Any, input: Any, index: Any, src: Any, axis: int, reduce: str, include_self: bool
+) -> tuple[Any, Any, Any]:
+    """Return what the slopes of each place share, and what is left of that by what stood there, as
+    if that were included, and of those by the elements of src; None stands for ones.
+    """
+    if reduce == "prod":
+        return _slopes_of_products(out, input, index, src, axis, include_self)
+    if reduce == "sum":
+        return None, None, None
+    if reduce == "mean":
+        start = (ones_like if include_self else zeros_like)(input)
+        return 1 / start.scatter_add(axis, index, ones_like(src)).clamp(min=1), None, None
+    # All that are it share the gradient; where it is NaN none is.
+    out, dtype = out.detach(), src.layout.dtype
+    by_src = (src.detach() == out.gather(axis, index)).to(dtype)
+    by_self = (input.detach() == out).to(dtype)
+    counted = by_self if include_self else by_self.scatter(axis, index, 0)
+    return 1 / counted.scatter_add(axis, index, by_src), by_self, by_src
+
+
+def _slopes_of_products(
+    out: Any, input: Any, index: Any, src: Any, axis: int, include_self: bool
+) -> tuple[Any, Any, Any]:
+    """Return `_slopes`, the products of all others; where three zeros meet, their third derivative
+    is lost.
+    """
+    no_self, no_src = input.detach() == 0, src.detach() == 0
+    if not bool(no_self.any()) and not bool(no_src.any()):
+        return out, 1 / input, 1 / src
+    if not include_self:
+        no_self = no_self.scatter(axis, index, False)
+    where, dtype = OPS["where"].public, src.layout.dtype
+    count = no_self.to(dtype).scatter_add(axis, index, no_src.to(dtype))
+    whole = input.masked_fill(input.detach() == 0, 1), src.masked_fill(no_src, 1)
+    rest = reduced.public(whole[0], index, whole[1], axis, "prod", include_self)
+    # A zero of two has the other for its slope, which is 0 but not constant.
+    zeros = where(no_self, input, 0.0).scatter_add(axis, index, where(no_src, src, 0.0))
+    alone, in_pairs = rest * (count == 1), rest * (count == 2)
+    by_self = where(no_self, alone + in_pairs * (zeros - input), out / whole[0])
+    others = zeros.gather(axis, index) - src
+    by_zero = alone.gather(axis, index) + in_pairs.gather(axis, index) * others
+    return None, by_self, where(no_src, by_zero, out.gather(axis, index) / whole[1])
 
 
 @composite(inplace=True, takes_out=True)

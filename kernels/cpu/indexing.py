@@ -10,40 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from fastdist.core.errors import ShapeError
-
+from .places import MANY, grid_of, require_inside, with_axes
 from .silence import silent
 
 Array = np.ndarray[Any, Any]
 # One array, or None for "all of this axis", for each axis of what is indexed.
 Places = tuple[Array | None, ...]
-# From so many elements on rows are added by a compiled loop: 256 rows of 64 float32 take 33 us on
-# one core, by np.add.at 280.
-_MANY = 4096
 _FLOATING = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-class OutOfBounds(ShapeError, IndexError):
-    """A place that an axis does not have: an IndexError to Python, a RuntimeError to PyTorch."""
+@silent
+def _add_at(index: Array, src: Array, out: Array, axis: int) -> None:
+    index, src, out = with_axes(index, src, out)
+    if index.size >= MANY and out.dtype.itemsize >= 4:
+        from . import scatter_loops
 
-
-def _require_inside(index: Array, length: int, axis: int, lowest: int) -> None:
-    if index.size and (index.min() < lowest or index.max() >= length):
-        worst = int(index.min() if index.min() < lowest else index.max())
-        raise OutOfBounds(f"index {worst} is out of bounds for dimension {axis} with size {length}")
-
-
-def _grid(index: Array, axis: int) -> tuple[Array, ...]:
-    """Return index along axis as a NumPy index over all axes."""
-    return tuple(
-        index if i == axis else np.arange(n).reshape((-1,) + (1,) * (index.ndim - 1 - i))
-        for i, n in enumerate(index.shape)
-    )
-
-
-def _with_axes(*arrays: Array) -> list[Array]:
-    """Return arrays, those without axes seen as vectors of one element."""
-    return [array if array.ndim else array.reshape(1) for array in arrays]
+        scatter_loops.scatter(index, src, out, axis, "sum")
+        return
+    require_inside(index, out.shape[axis], axis)
+    np.add.at(out, grid_of(index, axis), src[tuple(slice(n) for n in index.shape)])
 
 
 @silent
@@ -51,9 +36,14 @@ def gather(x: Array, index: Array, out: Array, axis: int) -> None:
     """Write x's element at index along axis into out; index may be shorter than x elsewhere."""
     if not index.size:
         return
-    x, index, out = _with_axes(x, index, out)
-    _require_inside(index, x.shape[axis], axis, 0)
-    np.copyto(out, x[_grid(index, axis)])
+    x, index, out = with_axes(x, index, out)
+    if index.size >= MANY:
+        from . import scatter_loops
+
+        scatter_loops.gather(x, index, out, axis)
+        return
+    require_inside(index, x.shape[axis], axis)
+    np.copyto(out, x[grid_of(index, axis)])
 
 
 @silent
@@ -62,11 +52,16 @@ def scatter(x: Array, index: Array, src: Array, out: Array, axis: int) -> None:
     np.copyto(out, x)
     if not index.size:
         return
-    x, index, out = _with_axes(x, index, out)
-    _require_inside(index, x.shape[axis], axis, 0)
+    x, index, out = with_axes(x, index, out)
+    if index.size >= MANY:
+        from . import scatter_loops
+
+        scatter_loops.scatter(index, src, out, axis, "set")
+        return
+    require_inside(index, x.shape[axis], axis)
     if src.ndim:
         src = src[tuple(slice(n) for n in index.shape)]
-    out[_grid(index, axis)] = src
+    out[grid_of(index, axis)] = src
 
 
 @silent
@@ -75,9 +70,7 @@ def scatter_add(x: Array, index: Array, src: Array, out: Array, axis: int) -> No
     np.copyto(out, x)
     if not index.size:
         return
-    x, index, src, out = _with_axes(x, index, src, out)
-    _require_inside(index, x.shape[axis], axis, 0)
-    np.add.at(out, _grid(index, axis), src[tuple(slice(n) for n in index.shape)])
+    _add_at(index, src, out, axis)
 
 
 @silent
@@ -86,15 +79,14 @@ def scatter_zeros(x: Array, index: Array, out: Array, axis: int) -> None:
     out.fill(0)
     if not index.size:
         return
-    x, index, out = _with_axes(x, index, out)
-    np.add.at(out, _grid(index, axis), x)
+    _add_at(index, x, out, axis)
 
 
 @silent
 def select(x: Array, index: Array, out: Array, axis: int) -> None:
     """Write the slices of x at index along axis into out."""
-    x, index, out = _with_axes(x, index, out)
-    _require_inside(index, x.shape[axis], axis, 0)
+    x, index, out = with_axes(x, index, out)
+    require_inside(index, x.shape[axis], axis)
     np.take(x, index, axis, out=out, mode="clip")
 
 
@@ -118,12 +110,18 @@ def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: Array)
     alpha is a number of x's dtype.
     """
     np.copyto(out, x)
-    x, index, src, out = _with_axes(x, index, src, out)
-    _require_inside(index, x.shape[axis], axis, 0)
+    x, index, src, out = with_axes(x, index, src, out)
+    require_inside(index, x.shape[axis], axis)
     if alpha != 1:
         src = np.multiply(src, alpha)
-    if axis == 0 and src.size >= _MANY and src.ndim > 1 and src.dtype in _FLOATING:
+    if axis == 0 and src.size >= MANY and src.ndim > 1 and src.dtype in _FLOATING:
         _add_rows(out, index, src)
+        return
+    if src.size >= MANY and out.dtype.itemsize >= 4:
+        from . import scatter_loops
+
+        column = index.reshape([-1 if i == axis else 1 for i in range(src.ndim)])
+        scatter_loops.scatter(np.broadcast_to(column, src.shape), src, out, axis, "sum")
         return
     at: tuple[Any, ...] = (*[slice(None)] * axis, index)
     np.add.at(out, at, src)

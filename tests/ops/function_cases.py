@@ -371,5 +371,5 @@ VIEWS: dict[str, list[Case]] = {
     ],
 }
 CASES = {**ORDER, **MEASURES, **WRITES, **VIEWS}
-COVERED_BY = {"strided": "as_strided"}
+COVERED_BY = {"reduced": "scatter_reduce", "strided": "as_strided"}
 ELSEWHERE = frozenset({"tril_indices", "triu_indices", "logspace"})

@@ -20,6 +20,7 @@ from fastdist.kernels.cuda.pointwise_source import Operand, source_of
 from fastdist.kernels.cuda.recurrent import source_of_recurrent
 from fastdist.kernels.cuda.reduce import source_of_sum
 from fastdist.kernels.cuda.scan import source_of_extremes, source_of_recurrence, source_of_scan
+from fastdist.kernels.cuda.scattering import source_of_reduce
 from fastdist.kernels.cuda.softmax import source_of_softmax
 from fastdist.kernels.cuda.sparse import source_of as source_of_sparse
 from fastdist.kernels.cuda.touched_rows import source_of as source_of_touched_rows
@@ -159,3 +160,11 @@ def texts_of_ctc() -> Iterator[tuple[str, str]]:
         yield f"ctc {dtype}", source_of_ctc(dtype)
     for dtype in (F16, F32, F64):
         yield f"steps of touched rows, {dtype}", source_of_touched_rows(dtype)
+
+
+def texts_of_scattering() -> Iterator[tuple[str, str]]:
+    """Yield the reductions of what meets at a place."""
+    for dtype in C_TYPES:
+        for way in ("sum", "mean", "prod", "amax", "amin"):
+            if (dtype, way) != (BOOL, "mean"):
+                yield f"{way} of what meets, {dtype}", source_of_reduce(dtype, 2, way=way)

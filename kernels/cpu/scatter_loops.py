@@ -1,0 +1,147 @@
+"""Reading and writing at an index along one axis, compiled: what many elements are worth.
+
+Bound by memory: a step goes to a place of its own. Each loop stops at the first place that an axis
+does not have, and says where.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from .compiler import compiled
+from .places import require_inside
+
+Array = np.ndarray[Any, Any]
+
+
+@compiled(alone=False)
+def _gather_row(x: Any, index: Any, out: Any) -> int:
+    for k in range(len(index)):
+        place = np.uint64(index[k])
+        if place >= np.uint64(len(x)):
+            return 1
+        out[k] = x[place]
+    return 0
+
+
+@compiled()
+def _gather(x: Any, index: Any, out: Any) -> int:
+    for o in range(index.shape[0]):
+        if index.shape[2] == 1:
+            if _gather_row(x[o, :, 0], index[o, :, 0], out[o, :, 0]):
+                return 1
+            continue
+        for k in range(index.shape[1]):
+            for j in range(index.shape[2]):
+                place = np.uint64(index[o, k, j])
+                if place >= np.uint64(x.shape[1]):
+                    return 1
+                out[o, k, j] = x[o, place, j]
+    return 0
+
+
+@compiled(inline=True)
+def _set(old: Any, new: Any) -> Any:
+    return new
+
+
+@compiled(inline=True)
+def _add(old: Any, new: Any) -> Any:
+    return old + new
+
+
+@compiled(inline=True)
+def _multiply(old: Any, new: Any) -> Any:
+    return old * new
+
+
+@compiled(inline=True)
+def _larger(old: Any, new: Any) -> Any:
+    return new if new > old or new != new else old
+
+
+@compiled(inline=True)
+def _smaller(old: Any, new: Any) -> Any:
+    return new if new < old or new != new else old
+
+
+_MEETINGS: Final = {
+    "set": _set, "sum": _add, "mean": _add, "prod": _multiply, "amax": _larger, "amin": _smaller
+}  # fmt: skip
+
+
+@functools.cache
+def _scatter(way: str) -> Callable[..., int]:
+    met = _MEETINGS[way]
+
+    @compiled(alone=False)
+    def row(index: Any, src: Any, out: Any) -> int:
+        for k in range(len(index)):
+            place = np.uint64(index[k])
+            if place >= np.uint64(len(out)):
+                return 1
+            out[place] = met(out[place], src[k])
+        return 0
+
+    @compiled()
+    def loop(index: Any, src: Any, out: Any) -> int:
+        for o in range(index.shape[0]):
+            if index.shape[2] == 1:
+                if row(index[o, :, 0], src[o, :, 0], out[o, :, 0]):
+                    return 1
+                continue
+            for k in range(index.shape[1]):
+                for j in range(index.shape[2]):
+                    place = np.uint64(index[o, k, j])
+                    if place >= np.uint64(out.shape[1]):
+                        return 1
+                    out[o, place, j] = met(out[o, place, j], src[o, k, j])
+        return 0
+
+    return loop  # type: ignore[no-any-return]
+
+
+def gather(x: Array, index: Array, into: Array, axis: int) -> None:
+    """Write x's element at index along axis into `into`."""
+    found = into if into.flags.c_contiguous else np.empty(into.shape, into.dtype)
+    read = _lines(_bits(x), index.shape, axis)
+    if _gather(read, _lines(index, index.shape, axis), _lines(_bits(found), index.shape, axis)):
+        require_inside(index, x.shape[axis], axis)
+    if found is not into:
+        np.copyto(into, found)
+
+
+def scatter(index: Array, src: Array, into: Array, axis: int, way: str) -> None:
+    """Write src at index along axis into `into`: "set" there, or as scattering.reduce has it.
+
+    Note    src broadcasts to index; float16, which no loop has, can only be set
+    """
+    part = tuple(slice(None if i == axis else n) for i, n in enumerate(index.shape))
+    whole = into[part]
+    written = whole if whole.flags.c_contiguous else np.ascontiguousarray(whole)
+    given = np.broadcast_to(
+        src[tuple(slice(n) for n in index.shape)] if src.ndim else src, index.shape
+    )
+    lines = [_lines(one, index.shape, axis) for one in (index, _bits(given), _bits(written))]
+    if _scatter(way)(*lines):
+        require_inside(index, into.shape[axis], axis)
+    if written is not whole:
+        np.copyto(whole, written)
+
+
+def _bits(x: Array) -> Array:
+    """Return x with numbers that no loop has seen as integers of as many bits."""
+    if x.dtype == np.float16:
+        return x.view(np.int16)
+    return x.view(np.uint8) if x.dtype == np.bool_ else x
+
+
+def _lines(x: Array, shape: tuple[int, ...], axis: int) -> Array:
+    """Return x, cut to shape but along axis, as (outer, length, inner)."""
+    x = x[tuple(slice(None if i == axis else n) for i, n in enumerate(shape))]
+    outer = int(np.prod(x.shape[:axis], dtype=np.int64))
+    return x.reshape(outer, x.shape[axis], int(np.prod(x.shape[axis + 1 :], dtype=np.int64)))

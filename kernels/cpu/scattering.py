@@ -1,0 +1,73 @@
+"""What meets at a place reduced, on the CPU: in the order in which it lies."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from .places import MANY, grid_of, require_inside, with_axes
+from .silence import silent
+
+Array = np.ndarray[Any, Any]
+
+_UFUNCS: Final = {
+    "sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum
+}  # fmt: skip
+
+
+def _start(way: str, dtype: np.dtype[Any]) -> Any:
+    """Return what changes nothing that it meets."""
+    if way in ("sum", "mean", "prod"):
+        return dtype.type(way == "prod")
+    if dtype == np.bool_:
+        return np.bool_(way == "amin")
+    if dtype.kind == "f":
+        return dtype.type(-np.inf if way == "amax" else np.inf)
+    bounds = np.iinfo(dtype)
+    return dtype.type(bounds.min if way == "amax" else bounds.max)
+
+
+@silent
+def reduce(
+    x: Array, index: Array, src: Array, out: Array, axis: int, way: str, include_self: bool
+) -> None:
+    """Write x into out, and there what of src meets at a place of index along axis, reduced by sum,
+    mean, prod, amax or amin, with what stood there if include_self.
+
+    float16 is computed in float32, and the mean of integers is rounded down.
+    """
+    x, index, src, out = with_axes(x, index, src, out)
+    if out.dtype == np.bool_ and way == "sum":
+        way = "amax"
+    wide: Any = np.float32 if out.dtype == np.float16 else out.dtype
+    made = out if out.dtype == wide else np.empty(out.shape, wide)
+    np.copyto(made, x)
+    src = src[tuple(slice(n) for n in index.shape)].astype(wide, copy=False)
+    start = np.asarray(_start(way, made.dtype))
+    one = np.ones((), np.int64)
+    count = np.full(out.shape, int(include_self)) if way == "mean" else None
+    if index.size >= MANY:
+        from .scatter_loops import scatter
+
+        if not include_self:
+            scatter(index, start, made, axis, "set")
+        scatter(index, src, made, axis, way)
+        if count is not None:
+            scatter(index, one, count, axis, "sum")
+    else:
+        require_inside(index, out.shape[axis], axis)
+        places = grid_of(index, axis)
+        if not include_self:
+            made[places] = start
+        _UFUNCS[way].at(made, places, src)
+        if count is not None:
+            np.add.at(count, places, one)
+    if count is not None:
+        np.maximum(count, 1, out=count)
+        if made.dtype.kind == "f":
+            np.divide(made, count.astype(made.dtype), out=made)
+        else:
+            np.floor_divide(made, count, out=made, casting="unsafe")
+    if made is not out:
+        np.copyto(out, made, casting="unsafe")

@@ -1,0 +1,77 @@
+"""The compiled loops of what is read and written at an index, against NumPy's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fastdist.kernels.cpu import indexing, places, scattering
+
+DTYPES = ["bool", "uint8", "int16", "int64", "float16", "float32", "float64"]
+WAYS = ["sum", "mean", "prod", "amax", "amin"]
+# Where index is shorter than what it is for, along which axis, and what of it lies with gaps.
+SHAPES = [((70,), (300,), 0), ((20, 30), (50, 25), 0), ((7, 30, 5), (6, 40, 5), 1)]
+
+
+def numbers(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
+    """Return small whole numbers that lie in another order than C's."""
+    found = np.random.default_rng(seed).integers(0, 3, shape[::-1]).T
+    return found.astype(dtype) if dtype != "bool" else found > 1
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("shape", "part", "axis"), SHAPES)
+def test_loops_do_what_numpy_does(
+    dtype: str, shape: tuple[int, ...], part: tuple[int, ...], axis: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    x, src = numbers(shape, dtype, 0), numbers(tuple(n + 1 for n in part), dtype, 1)
+    index = np.random.default_rng(2).integers(0, shape[axis], part)
+
+    def results() -> list[np.ndarray]:
+        found = [np.empty(part, dtype)]
+        indexing.gather(x, index, found[0], axis)
+        for kernel in (indexing.scatter, indexing.scatter_add):
+            found.append(np.empty(shape[::-1], dtype).T)
+            kernel(x, index, src, found[-1], axis)
+        column = numbers((*shape[:axis], 9, *shape[axis + 1 :]), dtype, 3)
+        found.append(np.empty(shape, dtype))
+        one = np.ones((), dtype)
+        indexing.add(x, np.arange(9) // 2, column, found[-1], axis, one)
+        for way in WAYS:
+            for include_self in (False, True):
+                if (dtype, way) != ("bool", "mean"):
+                    found.append(np.empty(shape, dtype))
+                    scattering.reduce(x, index, src, found[-1], axis, way, include_self)
+        return found
+
+    expected = results()
+    for module in (indexing, scattering):
+        module_of = getattr(module, "reduce", None) or module.gather
+        monkeypatch.setitem(module_of.__globals__, "MANY", 1)
+    for one, other in zip(results(), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("wrong", [-1, 50])
+def test_a_place_that_is_not_there_is_named(wrong: int) -> None:
+    x, index, out = np.zeros(50), np.zeros(places.MANY, np.int64), np.empty(50)
+    index[1234] = wrong
+    src, found = np.ones(places.MANY), np.empty(places.MANY)
+    for call in (
+        lambda: indexing.gather(x, index, found, 0),
+        lambda: indexing.scatter(x, index, src, out, 0),
+        lambda: scattering.reduce(x, index, src, out, 0, "amax", True),
+    ):
+        with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for dimension 0"):
+            call()
+
+
+def test_nan_stays_in_every_way() -> None:
+    index = np.zeros(places.MANY, np.int64)
+    for at in (0, 1, places.MANY - 1):
+        src, out = np.ones(places.MANY, np.float32), np.empty(1, np.float32)
+        src[at] = np.nan
+        for way in WAYS:
+            scattering.reduce(np.ones(1, np.float32), index, src, out, 0, way, True)
+            assert np.isnan(out).all()
