@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -91,6 +92,7 @@ class Generator:
 
     def reserve(self, blocks: int) -> tuple[int, int]:
         """Take blocks out of the stream; return its seed and the first of them."""
+        blocks = operator.index(blocks)  # of a shape that is none, it would spoil all later draws
         with self._stream_lock:
             seed, first = self._seed, self._offset
             self._offset = (first + blocks) % (1 << 64)

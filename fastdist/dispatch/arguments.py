@@ -1,25 +1,22 @@
-"""Says which argument of a failed call was of the wrong kind, in the user's words.
+"""Says which argument of a call is of the wrong kind, in the user's words.
 
-Functions check nothing that their own work would find. When that work fails with an error of
-Python's or NumPy's ("'str' object has no attribute 'layout'"), the arguments are held against the
-signature, and the first that does not fit is named. A call that succeeds pays nothing for this.
+Classes that a call has not brought before are held against the signature first (`kinds.py`). What
+tuples hold, and numbers that nothing can hold, is found by the work itself: when that fails with an
+error of Python's or NumPy's ("'str' object has no attribute 'layout'"), the arguments are held
+against the signature in full, and the first that does not fit is named.
 """
 
 from __future__ import annotations
 
 import dis
 import inspect
-import numbers
-from collections.abc import Callable, Mapping
-from functools import lru_cache, wraps
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, TypeVar
 
-from ..core.device import Device
-from ..core.dtypes import DType
-from ..core.errors import DTypeError, FastdistError
-from ..core.generator import Generator
+from ..core.errors import FastdistError
 from ..graph.modes import modes
-from ..tensor.tensor import Tensor
+from .kinds import ArgumentError, find_fault, require_kinds
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,16 +28,17 @@ UNCLEAR = (AttributeError, TypeError, ValueError, OverflowError, KeyError, Warni
 NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
 
 
-class ArgumentError(DTypeError, ValueError):
-    """An argument of the wrong kind, or a number that nothing can hold."""
-
-
 def checked(function: F, cast: Callable[..., Any] | None = None) -> F:
     """Return function with errors that name the argument at fault; cast, if there is one, may
     change the arguments of a call while modes.tracers is not zero.
     """
 
+    fitted: set[Any] = set()
+
     def call(*args: Any, **kwargs: Any) -> Any:
+        classes = (*map(type, args), *kwargs, *map(type, kwargs.values()))
+        if classes not in fitted:
+            require_kinds(function, args, kwargs, fitted, classes)
         try:
             return function(*args, **kwargs)
         except UNCLEAR as error:
@@ -54,6 +52,9 @@ def checked(function: F, cast: Callable[..., Any] | None = None) -> F:
         # As many frames as without: warnings count them.
         if modes.tracers and cast is not None:
             args, kwargs = cast(args, kwargs)
+        classes = (*map(type, args), *kwargs, *map(type, kwargs.values()))
+        if classes not in fitted:
+            require_kinds(function, args, kwargs, fitted, classes)
         try:
             return function(*args, **kwargs)
         except UNCLEAR as error:
@@ -133,151 +134,3 @@ def _fault_of_call(
     except TypeError:
         return None  # Python's own error says it
     return find_fault(function.__name__, signature.parameters, given)
-
-
-def find_fault(
-    function: str, parameters: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
-) -> str | None:
-    """Return what is wrong with the first argument that does not fit its annotation, or None."""
-    for name, value in given.items():
-        parameter = parameters[name]
-        wanted = kinds_of(name, str(parameter.annotation))
-        values = (value,)
-        if parameter.kind is parameter.VAR_KEYWORD:
-            continue
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            values, wanted = value, tuple(kind for kind in wanted if kind != "None")
-        for one in values:
-            fault = _fault_of(one, wanted)
-            if fault is not None:
-                return f"{function}(): argument {name!r} {fault}"
-    return None
-
-
-@lru_cache(maxsize=1024)
-def kinds_of(name: str, annotation: str) -> tuple[str, ...]:
-    """Return the kinds of value that a parameter takes."""
-    if annotation == "Any":
-        return _BY_NAME.get(name, ("Any",))
-    return tuple(part.strip() for part in annotation.split("|"))
-
-
-# What parameters of these names take wherever their annotation leaves it open.
-_BY_NAME = {
-    "alpha": ("float",),
-    "beta": ("float",),
-    "correction": ("float", "None"),
-    "device": ("Device", "None"),
-    "end": ("float", "None"),
-    "start": ("float",),
-    "step": ("float",),
-    "dim": ("Sizes", "None"),
-    "dims": ("Nested", "None"),
-    "fill_value": ("float",),
-    "dtype": ("DType", "None"),
-    "high": ("float", "None"),
-    "indices": ("Tensors", "None"),
-    "normalized_shape": ("Shape",),
-    "out": ("Tensor", "tuple", "None"),
-    "pad": ("Shape",),
-    "repeats": ("Sizes", "Tensor"),
-    "shape": ("Sizes",),
-    "shifts": ("Sizes",),
-    "size": ("Sizes", "None"),
-    "sizes": ("Sizes",),
-    "split_size_or_sections": ("Sizes",),
-    "tensors": ("Tensors",),
-}
-
-
-def _fault_of(value: Any, wanted: tuple[str, ...]) -> str | None:
-    known = [kind for kind in wanted if kind in _FITS]
-    if len(known) < len(wanted):
-        return None
-    if any(_FITS[kind](value) for kind in known):
-        return f"is out of range: {_short(value)}" if _is_huge(value) else None
-    expected = " or ".join(_WORDS.get(kind, kind) for kind in known)
-    return f"must be {expected}, not {_short(value)}"
-
-
-def _short(value: Any) -> str:
-    text = "" if isinstance(value, Tensor) else repr(value)
-    name = type(value).__name__
-    return name if value is None or not text or len(text) > 40 else f"{name} {text}"
-
-
-def _is_huge(value: Any) -> bool:
-    if isinstance(value, tuple | list):
-        return any(_is_huge(one) for one in value)
-    return isinstance(value, int) and abs(value) >> 62 != 0
-
-
-def _is_integer(value: Any) -> bool:
-    if isinstance(value, Tensor):
-        layout = value.layout
-        return layout.numel == 1 and not layout.dtype.is_floating_point
-    return isinstance(value, numbers.Integral)
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, Tensor):
-        return value.layout.numel == 1
-    return isinstance(value, numbers.Real)
-
-
-def _are_sizes(value: Any) -> bool:
-    return _is_integer(value) or _are_integers(value)
-
-
-def _are_integers(value: Any) -> bool:
-    return isinstance(value, tuple | list | range) and all(_is_integer(one) for one in value)
-
-
-def _are_nested_integers(value: Any) -> bool:
-    if isinstance(value, tuple | list | range):
-        return all(_are_nested_integers(one) for one in value)
-    return _is_integer(value)
-
-
-def _are_tensors(value: Any) -> bool:
-    if isinstance(value, Tensor):
-        return True
-    return isinstance(value, tuple | list) and all(_are_tensors(one) for one in value)
-
-
-_FITS: dict[str, Callable[[Any], bool]] = {
-    "DType": lambda value: isinstance(value, DType | type),
-    "Device": lambda value: isinstance(value, Device | str | int),
-    "Dims": lambda value: value is None or _are_sizes(value),
-    "Generator": lambda value: isinstance(value, Generator),
-    "Nested": _are_nested_integers,
-    "None": lambda value: value is None,
-    "Shape": _are_integers,
-    "Sizes": _are_sizes,
-    "Tensor": lambda value: isinstance(value, Tensor),
-    "Tensors": _are_tensors,
-    "bool": lambda value: isinstance(value, bool) or _is_integer(value),
-    "float": _is_number,
-    "int": _is_integer,
-    "str": lambda value: isinstance(value, str),
-    "tuple": lambda value: isinstance(value, tuple | list),
-    "tuple[int, ...]": _are_integers,
-}
-_WORDS = {
-    "DType": "a dtype such as fastdist.float32",
-    "Device": "a device such as 'cpu'",
-    "Dims": "an integer or a tuple of integers",
-    "Generator": "a Generator",
-    "Nested": "an integer or tuples of integers",
-    "None": "None",
-    "Shape": "a tuple of integers",
-    "Sizes": "an integer or a tuple of integers",
-    "Tensor": "a Tensor",
-    "Tensors": "a sequence of Tensors",
-    "bool": "a bool",
-    "float": "a number",
-    "int": "an integer",
-    "str": "a string",
-    "tuple": "a tuple",
-    "tuple[int, ...]": "a tuple of integers",
-}

@@ -12,8 +12,9 @@ from ..core.device import CPU, Device
 from ..core.errors import DeviceError
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
-from .arguments import NUMPY_NAMES, UNCLEAR, ArgumentError, find_fault, is_clear
+from .arguments import NUMPY_NAMES, UNCLEAR, is_clear
 from .declaration import is_tensor, parameter_names
+from .kinds import ArgumentError, find_fault, require_attributes
 
 PLAIN = frozenset({Tensor, Parameter})
 
@@ -192,7 +193,12 @@ def _compiled(source: str) -> CodeType:
 
 
 def _checked_general(op: Op) -> Callable[..., Any]:
+    fitted: set[Any] = set()
+
     def general(operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any) -> Any:
+        classes = tuple(map(type, attributes))
+        if classes not in fitted:
+            require_attributes(op.name, op.parameters, op.attributes, attributes, fitted)
         try:
             return finish(op, op.general(operands, attributes, out), operands)
         except UNCLEAR as error:

@@ -22,7 +22,6 @@ from ..graph.saved_tensors import pack_saved
 from ..kernels.cpu.pointwise import PointwiseKernel, kernel_for
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
-from .arguments import ArgumentError
 from .autocast import cast_operands
 from .broadcast import broadcast_shapes
 from .constants import as_operand, held, is_rounded_by_half
@@ -30,6 +29,7 @@ from .declaration import require_word
 from .derive import ZERO, gradient_of, tensor_expression, with_defaults
 from .fast_nary import remember_way
 from .gradients import CONDITIONS, as_array, in_used_order
+from .kinds import ArgumentError
 from .op import OPS, Op, common_device, register
 from .output import write_out
 from .promotion import dtype_of_number, get_default_dtype, result_dtype

@@ -309,9 +309,9 @@ class StructuredOp(Op):
 
 
 _NUMBER = frozenset({int, float, bool})
-# Attributes with these annotations mean the same whether they are 1, 1.0 or True.
+# Attributes with these annotations take no two equal values that are not the same.
 _ANY_NUMBER = frozenset(
-    [kind + more for kind in ("bool", "float", "str", "DType") for more in ("", " | None")]
+    [kind + more for kind in ("float", "str", "DType") for more in ("", " | None")]
 )
 
 

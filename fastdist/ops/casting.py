@@ -61,7 +61,7 @@ _TYPE_NAMES = {
 
 
 @composite(name="type", function=False)
-def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+def type_(input: Tensor, dtype: DType | str | None = None, non_blocking: bool = False) -> Any:
     """Return the tensor in dtype (itself if it is), or without dtype its type's name, such as
     fastdist.FloatTensor.
     """

@@ -44,7 +44,7 @@ def poisson_nll_loss(
 @composite(function=False, method=False, functional=True)
 def gaussian_nll_loss(
     input: Tensor,
-    target: Tensor,
+    target: Tensor | float,
     var: Any,
     full: bool = False,
     eps: float = 1e-6,
@@ -85,7 +85,7 @@ def _lacks_one_axis(shape: Shape, found: Shape) -> bool:
 
 @composite(function=False, method=False, functional=True)
 def gumbel_softmax(
-    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+    logits: Tensor, tau: Tensor | float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
     """Return the softmax of logits with Gumbel noise, at temperature tau; hard: a one where it is
     largest, with the softmax's gradient.

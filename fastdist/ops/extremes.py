@@ -200,7 +200,12 @@ def _choose(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: 
 
 @composite()
 def max(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None
+    input: Tensor,
+    dim: Tensor | int | None = None,
+    keepdim: bool = False,
+    *,
+    other: Tensor | None = None,
+    out: Any = None,
 ) -> Any:
     """Return the largest of all, (values, indices) along dim, or the larger of two tensors."""
     return _choose("max", input, dim, keepdim, other, out)
@@ -208,7 +213,12 @@ def max(
 
 @composite()
 def min(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None
+    input: Tensor,
+    dim: Tensor | int | None = None,
+    keepdim: bool = False,
+    *,
+    other: Tensor | None = None,
+    out: Any = None,
 ) -> Any:
     """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors."""
     return _choose("min", input, dim, keepdim, other, out)

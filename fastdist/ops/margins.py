@@ -68,7 +68,7 @@ def soft_margin_loss(
 @composite(function=False, method=False, functional=True)
 def multilabel_soft_margin_loss(
     input: Tensor,
-    target: Tensor,
+    target: Tensor | float,
     weight: Tensor | None = None,
     size_average: Any = None,
     reduce: Any = None,

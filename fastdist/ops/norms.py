@@ -28,7 +28,7 @@ def _correction(unbiased: bool, correction: Any) -> float:
 @composite()
 def var(
     input: Tensor,
-    dim: Any = None,
+    dim: int | tuple[int, ...] | bool | None = None,
     unbiased: bool = True,
     keepdim: bool = False,
     *,
@@ -37,7 +37,7 @@ def var(
 ) -> Tensor:
     """Return the variance over dim: squared deviations over their number - correction (1)."""
     if isinstance(dim, bool):
-        dim, unbiased = None, dim
+        unbiased, dim = dim, None
     number = _correction(unbiased, correction)
     return OPS["variance"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
 
@@ -79,7 +79,7 @@ def _(input: Any, input_t: Any, out: Any, dim: Any, correction: float, keepdim: 
 @composite()
 def std(
     input: Tensor,
-    dim: Any = None,
+    dim: int | tuple[int, ...] | bool | None = None,
     unbiased: bool = True,
     keepdim: bool = False,
     *,
@@ -88,7 +88,7 @@ def std(
 ) -> Tensor:
     """Return the standard deviation over dim; see var."""
     if isinstance(dim, bool):
-        dim, unbiased = None, dim
+        unbiased, dim = dim, None
     number = _correction(unbiased, correction)
     return OPS["deviation"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.errors import ShapeError
-from ..dispatch.arguments import ArgumentError
 from ..dispatch.composite import composite
+from ..dispatch.kinds import ArgumentError
 from ..tensor.tensor import Tensor
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..core.dtypes import DType
 from ..core.errors import DTypeError, ShapeError
-from ..dispatch.arguments import ArgumentError
+from ..dispatch.kinds import ArgumentError
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor
 from .refusals import WORDS

@@ -13,7 +13,6 @@ from ..dispatch.output import given_out
 from ..dispatch.structured import Plan, structured
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
-from .refusals import require_tensors
 
 
 def _product(a: Any, b: Any) -> Any:
@@ -88,7 +87,6 @@ def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
 @composite()
 def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """Return the sums of products along the last axes."""
-    require_tensors("inner", input=input, other=other)
     if not input.layout.shape or not other.layout.shape:
         return OPS["mul"].public(input, other, out=out)  # type: ignore[no-any-return]
     if len(input.layout.shape) == 1 and len(other.layout.shape) == 1:

@@ -92,7 +92,7 @@ def randn(
 @fills_out
 def randint(
     low: int,
-    high: Any = None,
+    high: int | tuple[int, ...] | None = None,
     size: Any = None,
     *,
     generator: Generator | None = None,
@@ -113,12 +113,13 @@ def randint(
             f"randint(high, size) and randint(low, high, size) take it last"
         )
     wanted = int64 if dtype is None else dtype_of(dtype)
-    drawn = _integers(generator_or_default(generator, device), low, high, sizes_of((size,)), wanted)
+    shape = sizes_of((size,))
+    drawn = _integers(generator_or_default(generator, device), low, high, shape, wanted)
     return finish(drawn, device, requires_grad, layout, pin_memory)
 
 
 def _integers(
-    generator: Generator, low: int, high: int, shape: Shape, dtype: DType
+    generator: Generator, low: int, high: Any, shape: Shape, dtype: DType
 ) -> np.ndarray[Any, Any]:
     """Return integers in [low, high) as dtype.
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 from ..core.dtypes import DType, bool_, promote
-from ..dispatch.arguments import ArgumentError
-from ..tensor.tensor import Tensor
 
 # What PyTorch calls its dtypes in errors.
 WORDS = {
@@ -47,14 +45,3 @@ def no_bool(kernel: str) -> Callable[[Sequence[DType]], str | None]:
         return f"\"{kernel}\" not implemented for 'Bool': cast one with .to(fastdist.int64)."
 
     return tell
-
-
-def require_tensors(name: str, **given: object) -> None:
-    """Raise TypeError if one of the arguments that are to be Tensors is none."""
-    for i, (argument, value) in enumerate(given.items()):
-        if not isinstance(value, Tensor):
-            kind = type(value).__name__
-            raise ArgumentError(
-                f"{name}(): argument {argument!r} (position {i + 1}) must be Tensor, not {kind}; "
-                "make one with tensor()"
-            )

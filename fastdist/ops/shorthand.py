@@ -18,7 +18,6 @@ from ..tensor.tensor import Tensor, from_array
 from .creation import arange
 from .joining import cat, narrow, split
 from .norms import UNSET, std, var
-from .refusals import require_tensors
 
 
 @composite()
@@ -38,7 +37,7 @@ def _with_mean(name: str, spread: Callable[..., Tensor]) -> None:
 
     def both(
         input: Tensor,
-        dim: Any = None,
+        dim: int | tuple[int, ...] | bool | None = None,
         unbiased: bool = True,
         keepdim: bool = False,
         *,
@@ -133,7 +132,6 @@ def _fitting(input: Tensor, end: Tensor, axis: int) -> Tensor:
 @composite()
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """Return the norm of input - other."""
-    require_tensors("dist", input=input, other=other)
     return (input - other).norm(p)
 
 

@@ -19,20 +19,32 @@ x = fastdist.ones(2, 3)
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: fastdist.stack([None]), r"stack\(\): argument 'tensors' must be a sequence of"),
+        (lambda: fastdist.stack([None]), r"stack\(\): argument 'tensors' .* must be a sequence of"),
         (
             lambda: fastdist.zeros(2, dtype="x"),
-            "expected a dtype such as fastdist.float32, got 'x'",
+            r"argument 'dtype' \(position 2\) must be a dtype such as fastdist.float32",
         ),
-        (lambda: fastdist.zeros(10**30), r"zeros\(\): argument 'size' is out of range: int 10"),
-        (lambda: fastdist.t(3), r"t\(\): argument 'input' must be a Tensor, not int 3"),
-        (lambda: fastdist.zeros_like("a"), r"argument 'input' must be a Tensor, not str 'a'"),
+        (
+            lambda: fastdist.zeros(10**30),
+            r"zeros\(\): argument 'size' \(position 1\) is out of range: int 10",
+        ),
+        (
+            lambda: fastdist.t(3),
+            r"t\(\): argument 'input' \(position 1\) must be Tensor, not int 3",
+        ),
+        (
+            lambda: fastdist.zeros_like("a"),
+            r"argument 'input' \(position 1\) must be Tensor, not str 'a'",
+        ),
         (lambda: fastdist.add(x, 1, out=3), r"add\(\): argument 'out' must be a Tensor, not int"),
         (lambda: fastdist.add(x, 1, alpha="q"), "expected a number, got str 'q'"),
         (lambda: x.reshape("a"), r"reshape\(\): sizes must be integers, got 'a'"),
         (lambda: fastdist.zeros((1,), (2,)), "sizes must be integers, got"),
         (lambda: x[2**70], "index 1180591620717411303424 is out of bounds for dimension 0"),
-        (lambda: x.softmax(-1, dtype=np.ones(2)), "argument 'dtype' must be a dtype such as"),
+        (
+            lambda: x.softmax(-1, dtype=np.ones(2)),
+            r"argument 'dtype' \(position 3\) must be a dtype",
+        ),
         (lambda: x.size(5), r"Dimension out of range \(expected to be in range of \[-2, 1\]"),
         (lambda: x.to(3.5), "Invalid device: 3.5; expected such as 'cpu'"),
     ],
@@ -40,6 +52,55 @@ x = fastdist.ones(2, 3)
 def test_the_argument_at_fault_is_named(call: Callable[[], Any], text: str) -> None:
     with pytest.raises((TypeError, IndexError, RuntimeError), match=text):
         call()
+
+
+@pytest.mark.parametrize(
+    ("fits", "call", "text"),
+    [
+        (True, lambda given: x.sum(1, keepdim=given), "must be a bool, not int 1"),
+        (True, lambda given: x.amax(1, keepdim=given), "must be a bool, not int 1"),
+        (True, lambda given: x.sort(1, descending=given), "must be a bool, not int 1"),
+        (True, lambda given: fastdist.unique(x, given), "must be a bool, not int 1"),
+        (1, lambda given: x.narrow(0, 0, given), "must be an integer, not bool True"),
+        (1, x.diagonal, "must be an integer, not bool True"),
+        (1, lambda given: fastdist.tril(x, given), "must be an integer, not bool True"),
+    ],
+)
+def test_a_bool_is_no_int_and_an_int_is_no_bool(
+    fits: Any, call: Callable[[Any], Any], text: str
+) -> None:
+    other = 1 if fits is True else True
+    for _ in range(2):  # equal values are not found as one that fitted
+        call(fits)
+        with pytest.raises(TypeError, match=text):
+            call(other)
+
+
+def test_a_tensor_without_axes_stands_for_a_number_of_its_kind() -> None:
+    places = fastdist.tensor(1)
+    for _ in range(2):  # what a Tensor is does not follow from its class
+        assert fastdist.tril(x, places).tolist() == fastdist.tril(x, 1).tolist()
+        with pytest.raises(
+            TypeError, match=r"^tril\(\): argument 'diagonal' \(position 2\) must be"
+        ):
+            fastdist.tril(x, fastdist.tensor(1.0))
+        with pytest.raises(TypeError, match=r"^kl_div\(\): argument 'log_target' \(position 6\)"):
+            fastdist.nn.functional.kl_div(x, x, None, None, "sum", fastdist.tensor([True]))
+
+
+def test_a_number_with_a_gradient_is_no_number() -> None:
+    p = fastdist.tensor(0.5)
+    fastdist.nn.functional.dropout(x, p)
+    with pytest.raises(
+        TypeError, match=r"^dropout\(\): argument 'p' \(position 2\) must be a number"
+    ):
+        fastdist.nn.functional.dropout(x, p.requires_grad_())
+
+
+def test_draws_go_on_after_a_size_that_is_none() -> None:
+    with pytest.raises(TypeError):
+        fastdist.default_generator.reserve(1.5)
+    assert fastdist.rand(3).shape == (3,)
 
 
 def test_checked_keeps_an_error_that_was_raised_with_words() -> None:

@@ -208,7 +208,7 @@ def test_a_loss_warns_its_caller_once_of_a_target_that_it_broadcasts(
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_loss_takes_a_number_as_target_without_a_warning(
-    loss: Callable[..., fastdist.Tensor],
-) -> None:
-    assert loss(fastdist.ones(2), 1.0).item() == 0.0
+def test_a_loss_refuses_a_number_as_target(loss: Callable[..., fastdist.Tensor]) -> None:
+    loss(fastdist.ones(2), fastdist.ones(2))
+    with pytest.raises(TypeError, match=r"'target' \(position 2\) must be Tensor, not float 1.0"):
+        loss(fastdist.ones(2), 1.0)

@@ -68,7 +68,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a stride with a fraction": (
         lambda: F.conv2d(IMAGES, WEIGHT, stride=1.5),
         TypeError,
-        "conv2d(): argument 'stride' must be",
+        "conv2d(): argument 'stride' (position 4) must be",
     ),
     "padding": (
         lambda: F.conv2d(IMAGES, WEIGHT, padding=-1),

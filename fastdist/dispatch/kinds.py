@@ -1,0 +1,287 @@
+"""Which kinds of value a parameter takes, read off its annotation, as PyTorch's parser has them.
+
+A bool is no int and an int no bool; a float parameter takes all three; a tensor without axes that
+needs no gradient may stand for a number of its kind. Calls whose arguments are of classes that
+fitted before are not looked at again: see Note [Classes that fitted].
+"""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..core.device import Device
+from ..core.dtypes import DType, bool_
+from ..core.errors import DTypeError
+from ..core.generator import Generator
+from ..tensor.tensor import Tensor
+
+
+class ArgumentError(DTypeError, ValueError):
+    """An argument of the wrong kind, or a number that nothing can hold."""
+
+
+# Note [Classes that fitted]
+# To hold every call against its signature would cost more than many calls do. What a value is
+# follows from its class, unless a Tensor stands for a number; what a tuple or list holds is left to
+# the function. So the classes of a call's arguments are remembered once all of them fitted, and
+# calls like it pay for one look into a set.
+
+
+def require_kinds(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    fitted: set[Any],
+    classes: tuple[Any, ...],
+) -> None:
+    """Hold the arguments against function's signature; put their classes into fitted if these
+    alone say that they fit.
+
+    Raises  ArgumentError for one of the wrong kind
+    """
+    parameters = _parameters_of(function)
+    try:
+        given = inspect.signature(function).bind(*args, **kwargs).arguments
+    except TypeError:
+        return  # Python's own error says it, or the names are NumPy's
+    _require_fits(function.__name__, parameters, given, fitted, classes)
+
+
+def require_attributes(
+    op: str,
+    parameters: Sequence[inspect.Parameter],
+    names: Sequence[str],
+    attributes: tuple[Any, ...],
+    fitted: set[Any],
+) -> None:
+    """Do the same for the attributes of an op."""
+    known = {parameter.name: parameter for parameter in parameters}
+    given = dict(zip(names, attributes, strict=True))
+    _require_fits(op, known, given, fitted, tuple(map(type, attributes)))
+
+
+def _require_fits(
+    name: str,
+    parameters: Mapping[str, inspect.Parameter],
+    given: Mapping[str, Any],
+    fitted: set[Any],
+    classes: tuple[Any, ...],
+) -> None:
+    settled = True
+    for parameter, value, wanted in _values(parameters, given):
+        if value is parameters[parameter].default:
+            continue
+        fault = _fault_of(value, wanted, _SHALLOW)
+        if fault is not None:
+            raise ArgumentError(_told(name, parameters, parameter, fault))
+        if isinstance(value, Tensor) and "Tensor" not in wanted:
+            settled = False
+    if settled:
+        fitted.add(classes)
+
+
+@lru_cache(maxsize=1024)
+def _parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(function).parameters
+
+
+def _values(
+    parameters: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
+    """Yield (parameter, value, what it takes), one for each value of a `*parameter`."""
+    for name, value in given.items():
+        parameter = parameters[name]
+        wanted = kinds_of(name, str(parameter.annotation))
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            wanted = tuple(kind for kind in wanted if kind != "None")
+            for one in value:
+                yield name, one, wanted
+        elif parameter.kind is not parameter.VAR_KEYWORD:
+            yield name, value, wanted
+
+
+def find_fault(
+    function: str, parameters: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
+) -> str | None:
+    """Return what is wrong with the first argument that does not fit its annotation, or None."""
+    for name, value, wanted in _values(parameters, given):
+        fault = _fault_of(value, wanted, _FITS)
+        if fault is not None:
+            return _told(function, parameters, name, fault)
+    return None
+
+
+def _told(function: str, parameters: Mapping[str, Any], name: str, fault: str) -> str:
+    position = list(parameters).index(name) + 1
+    return f"{function}(): argument {name!r} (position {position}) {fault}"
+
+
+@lru_cache(maxsize=1024)
+def kinds_of(name: str, annotation: str) -> tuple[str, ...]:
+    """Return the kinds of value that a parameter takes."""
+    if annotation == "Any":
+        return _BY_NAME.get(name, ("Any",))
+    if annotation == "bool":
+        return _TRUTHS.get(name, ("bool",))
+    return tuple(part.strip() for part in annotation.split("|"))
+
+
+# What parameters of these names take wherever their annotation leaves it open.
+_BY_NAME = {
+    "alpha": ("float",),
+    "beta": ("float",),
+    "correction": ("float", "None"),
+    "device": ("Device", "None"),
+    "end": ("float", "None"),
+    "start": ("float",),
+    "step": ("float",),
+    "dim": ("Sizes", "None"),
+    "dims": ("Nested", "None"),
+    "fill_value": ("float",),
+    "dtype": ("DType", "None"),
+    "high": ("float", "None"),
+    "indices": ("Tensors", "None"),
+    "normalized_shape": ("Shape",),
+    "out": ("Tensor", "tuple", "None"),
+    "pad": ("Shape",),
+    "repeats": ("Sizes", "Tensor"),
+    "shape": ("Sizes",),
+    "shifts": ("Sizes",),
+    "size": ("Sizes", "None"),
+    "sizes": ("Sizes",),
+    "split_size_or_sections": ("Sizes",),
+    "tensors": ("Tensors",),
+}
+
+
+# Of these PyTorch's Python code asks the truth, or its parser takes None for False.
+_TRUTHS = {
+    "hard": ("Any",),
+    "inplace": ("Any",),
+    "pin_memory": ("bool", "None"),
+    "requires_grad": ("bool", "None"),
+    "return_indices": ("Any",),
+    "stable": ("bool", "None"),
+}
+
+
+def _fault_of(
+    value: Any, wanted: tuple[str, ...], fits: Mapping[str, Callable[[Any], bool]]
+) -> str | None:
+    known = [kind for kind in wanted if kind in fits]
+    if len(known) < len(wanted):
+        return None
+    if any(fits[kind](value) for kind in known):
+        return f"is out of range: {_short(value)}" if _is_huge(value) else None
+    expected = " or ".join(_WORDS.get(kind, kind) for kind in known)
+    hint = "; make one with tensor()" if known == ["Tensor"] and _is_number(value) else ""
+    return f"must be {expected}, not {_short(value)}{hint}"
+
+
+def _short(value: Any) -> str:
+    text = "" if isinstance(value, Tensor) else repr(value)
+    name = type(value).__name__
+    return name if value is None or not text or len(text) > 40 else f"{name} {text}"
+
+
+def _is_huge(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return any(_is_huge(one) for one in value)
+    return isinstance(value, int) and abs(value) >> 62 != 0
+
+
+def _is_integer(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        dtype = value.layout.dtype
+        return _stands_for_a_number(value) and dtype is not bool_ and not dtype.is_floating_point
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return _stands_for_a_number(value)
+    return isinstance(value, numbers.Real)
+
+
+def _is_bool(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return _stands_for_a_number(value) and value.layout.dtype is bool_
+    return isinstance(value, bool | np.bool_)
+
+
+def _stands_for_a_number(value: Tensor) -> bool:
+    return not value.layout.shape and value.edge is None
+
+
+def _are_sizes(value: Any) -> bool:
+    return _is_integer(value) or _are_integers(value)
+
+
+def _are_integers(value: Any) -> bool:
+    return isinstance(value, tuple | list | range) and all(_is_integer(one) for one in value)
+
+
+def _are_nested_integers(value: Any) -> bool:
+    if isinstance(value, tuple | list | range):
+        return all(_are_nested_integers(one) for one in value)
+    return _is_integer(value)
+
+
+def _are_tensors(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return True
+    return isinstance(value, tuple | list) and all(_are_tensors(one) for one in value)
+
+
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "DType": lambda value: isinstance(value, DType | type),
+    "Device": lambda value: isinstance(value, Device | str | int),
+    "Dims": lambda value: value is None or _are_sizes(value),
+    "Generator": lambda value: isinstance(value, Generator),
+    "Nested": _are_nested_integers,
+    "None": lambda value: value is None,
+    "Shape": _are_integers,
+    "Sizes": _are_sizes,
+    "Tensor": lambda value: isinstance(value, Tensor),
+    "Tensors": _are_tensors,
+    "bool": _is_bool,
+    "float": _is_number,
+    "int": _is_integer,
+    "str": lambda value: isinstance(value, str),
+    "tuple": lambda value: isinstance(value, tuple | list),
+    "tuple[int, ...]": _are_integers,
+}
+# By class alone, where a value holds others.
+_SEQUENCE = (tuple, list, range)
+_SHALLOW = _FITS | {
+    "Dims": lambda value: value is None or isinstance(value, _SEQUENCE) or _is_integer(value),
+    "Nested": lambda value: isinstance(value, _SEQUENCE) or _is_integer(value),
+    "Shape": lambda value: isinstance(value, _SEQUENCE),
+    "Sizes": lambda value: isinstance(value, _SEQUENCE) or _is_integer(value),
+    "Tensors": lambda value: isinstance(value, Tensor | tuple | list),
+    "tuple[int, ...]": lambda value: isinstance(value, _SEQUENCE),
+}
+_WORDS = {
+    "DType": "a dtype such as fastdist.float32",
+    "Device": "a device such as 'cpu'",
+    "Dims": "an integer or a tuple of integers",
+    "Generator": "a Generator",
+    "Nested": "an integer or tuples of integers",
+    "None": "None",
+    "Shape": "a tuple of integers",
+    "Sizes": "an integer or a tuple of integers",
+    "Tensor": "Tensor",
+    "Tensors": "a sequence of Tensors",
+    "bool": "a bool",
+    "float": "a number",
+    "int": "an integer",
+    "str": "a string",
+    "tuple": "a tuple",
+    "tuple[int, ...]": "a tuple of integers",
+}
