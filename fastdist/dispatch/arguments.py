@@ -28,17 +28,23 @@ UNCLEAR = (AttributeError, TypeError, ValueError, OverflowError, KeyError, Warni
 NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
 
 
-def checked(function: F, cast: Callable[..., Any] | None = None) -> F:
+def checked(function: F, cast: Callable[..., Any] | None = None, *, early: bool = True) -> F:
     """Return function with errors that name the argument at fault; cast, if there is one, may
     change the arguments of a call while modes.tracers is not zero.
-    """
 
+    early=False looks for faults after a failure alone: for a function whose ops look first
+    """
     fitted: set[Any] = set()
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        classes = (*map(type, args), *kwargs, *map(type, kwargs.values()))
-        if classes not in fitted:
-            require_kinds(function, args, kwargs, fitted, classes)
+        if cast is not None and modes.tracers:
+            args, kwargs = cast(args, kwargs)
+        if early:
+            classes = tuple([one.__class__ for one in args])
+            if kwargs:
+                classes += (*kwargs, *map(type, kwargs.values()))
+            if classes not in fitted:
+                require_kinds(function, args, kwargs, fitted, classes)
         try:
             return function(*args, **kwargs)
         except UNCLEAR as error:
@@ -48,22 +54,7 @@ def checked(function: F, cast: Callable[..., Any] | None = None) -> F:
         # Python refused the names, so the function has not begun to run.
         return call(*ours[0], **ours[1])
 
-    def cast_call(*args: Any, **kwargs: Any) -> Any:
-        # As many frames as without: warnings count them.
-        if modes.tracers and cast is not None:
-            args, kwargs = cast(args, kwargs)
-        classes = (*map(type, args), *kwargs, *map(type, kwargs.values()))
-        if classes not in fitted:
-            require_kinds(function, args, kwargs, fitted, classes)
-        try:
-            return function(*args, **kwargs)
-        except UNCLEAR as error:
-            ours = _in_our_names_or_told(function, args, kwargs, error)
-            if ours is None:
-                raise
-        return call(*ours[0], **ours[1])
-
-    return wraps(function)(call if cast is None else cast_call)  # type: ignore[return-value]
+    return wraps(function)(call)  # type: ignore[return-value]
 
 
 def _in_our_names_or_told(

@@ -47,10 +47,12 @@ def composite(
     functional: bool = False,
     linalg: bool = False,
     takes_out: bool = False,
+    early: bool = True,
 ) -> Callable[[F], F]:
     """Put the decorated function into the table of composites; it takes the place of an op of its
     name.
 
+    early=False leaves arguments of the wrong kind to its ops, where a look at each would be felt;
     takes_out=True gives it an `out=`, into which its result is written, or a tuple of them
     """
 
@@ -59,7 +61,7 @@ def composite(
         if linalg:
             known = f"linalg.{known}"
         assert known not in COMPOSITES, f"{known} is declared twice"
-        made = checked(call, casting(known))
+        made = checked(call, casting(known), early=early)
         if takes_out:
             made = _with_out(known, made)
         only = not linalg

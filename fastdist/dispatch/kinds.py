@@ -66,6 +66,20 @@ def require_attributes(
     _require_fits(op, known, given, fitted, tuple(map(type, attributes)))
 
 
+def require_tensors(
+    op: str,
+    parameters: Sequence[inspect.Parameter],
+    names: Sequence[str],
+    operands: Sequence[Any],
+) -> None:
+    """Raise ArgumentError for a number in the place of a tensor."""
+    for name, operand in zip(names, operands, strict=True):
+        if operand is not None and not isinstance(operand, Tensor):
+            known = {parameter.name: parameter for parameter in parameters}
+            fault = _fault_of(operand, ("Tensor",), _SHALLOW)
+            raise ArgumentError(_told(op, known, name, str(fault)))
+
+
 def _require_fits(
     name: str,
     parameters: Mapping[str, inspect.Parameter],

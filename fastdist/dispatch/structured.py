@@ -16,6 +16,7 @@ from ..tensor.tensor import Tensor, layout_of, wrap
 from .autocast import cast_operands
 from .declaration import parameter_names, require_parameters, require_word
 from .gradients import as_array
+from .kinds import require_tensors
 from .op import Op, common_device, register
 from .outline import outlines
 from .output import write_out
@@ -141,6 +142,7 @@ class StructuredOp(Op):
         given, operands = operands, tuple([None if o is None else _operand(o) for o in operands])
         if refused(operands) or not any(isinstance(o, Tensor) for o in operands):
             return meet_sparse(self.name, given, attributes, out)
+        require_tensors(self.name, self.parameters, self.tensors, operands)
         way = self._way(operands, attributes)
         results = self._run(operands, way)
         if out is not None:

@@ -204,7 +204,7 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any) -> Any:
     return total
 
 
-@composite(function=False, method=False, functional=True)
+@composite(function=False, method=False, functional=True, early=False)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return input @ weight.T + bias.
 
