@@ -15,6 +15,7 @@ from ..graph.modes import modes, no_grad, set_grad_mode, tls
 from ..graph.node import Edge, next_sequence_number
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, wrap
+from .function_ctx import FunctionCtx
 from .function_node import FunctionNode
 
 
@@ -69,7 +70,8 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run forward on args, and record that backward is to be asked for the gradients."""
-        ctx = cls._node_class(args)
+        node = cls._node_class(args)
+        ctx = FunctionCtx(node)
         with no_grad(), only_below(None):
             if cls.setup_context is Function.setup_context:
                 output = cls.forward(ctx, *args, **kwargs)
@@ -77,10 +79,10 @@ class Function:
                 output = cls.forward(*args, **kwargs)
                 cls.setup_context(ctx, args, output)
         outputs = output if isinstance(output, tuple) else (output,)
-        finished = _record(ctx, args, outputs)
+        finished = _record(node, args, outputs)
         if modes.special and (levels := levels_of(args)):
-            _carry_tangents(cls, ctx, args, finished, levels)
-        ctx.end_forward()
+            _carry_tangents(cls, node, args, finished, levels)
+        node.end_forward()
         return tuple(finished) if isinstance(output, tuple) else finished[0]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -91,33 +93,33 @@ class Function:
         )
 
 
-def _record(ctx: FunctionNode, args: Sequence[Any], outputs: tuple[Any, ...]) -> list[Any]:
-    dirty = {id(tensor) for tensor in ctx.dirty}
-    _require_dirty_returned(ctx, outputs)
-    records = tls.grad and any(ctx.needs_input_grad)
+def _record(node: FunctionNode, args: Sequence[Any], outputs: tuple[Any, ...]) -> list[Any]:
+    dirty = {id(tensor) for tensor in node.dirty}
+    _require_dirty_returned(node, outputs)
+    records = tls.grad and any(node.wanted)
     inputs = {id(a) for a in args if isinstance(a, Tensor)}
     if records:
-        for tensor in ctx.dirty:
+        for tensor in node.dirty:
             require_may_change(tensor)
-    for tensor in ctx.dirty:
+    for tensor in node.dirty:
         storage_of(tensor).bump()
     results = [_own(o, id(o) in inputs and id(o) not in dirty) for o in outputs]
     if not records:
         return results
-    ctx.seq = next_sequence_number()
+    node.seq = next_sequence_number()
     if modes.tracers:
-        note_forward(ctx)
-    ctx.num_outputs = len(results)
-    ctx.layout = tuple([o.layout if isinstance(o, Tensor) else None for o in results])
-    device = device_of(ctx)
+        note_forward(node)
+    node.num_outputs = len(results)
+    node.layout = tuple([o.layout if isinstance(o, Tensor) else None for o in results])
+    device = device_of(node)
     if device is not None:
-        note_stream(ctx, device)
+        note_stream(node, device)
     for i, result in enumerate(results):
-        if not isinstance(result, Tensor) or id(outputs[i]) in ctx.non_differentiable:
+        if not isinstance(result, Tensor) or id(outputs[i]) in node.non_differentiable:
             continue
         if result.layout.dtype.is_floating_point:
-            _give_edge(ctx, result, i, id(outputs[i]) in dirty)
-    ctx.keep(results, outputs)
+            _give_edge(node, result, i, id(outputs[i]) in dirty)
+    node.keep(results, outputs)
     return results
 
 
@@ -132,41 +134,45 @@ def _own(output: Any, is_input: bool) -> Any:
     return alias
 
 
-def _give_edge(ctx: FunctionNode, result: Tensor, i: int, changed: bool) -> None:
-    edge: Any = Edge(ctx, i)
-    if ctx.num_outputs == 1:
-        ctx.layout, edge = result.layout, ctx
+def _give_edge(node: FunctionNode, result: Tensor, i: int, changed: bool) -> None:
+    edge: Any = Edge(node, i)
+    if node.num_outputs == 1:
+        node.layout, edge = result.layout, node
     if not changed:
         result.edge = edge
         return
     if result.extra is not None and result.extra.base is not None:
-        if ctx.num_outputs > 1:
+        if node.num_outputs > 1:
             raise GraphError(
                 "If your Function modifies views inplace, it must return a single output: "
-                f"{ctx.name()} has {ctx.num_outputs}"
+                f"{node.name()} has {node.num_outputs}"
             )
-        if not ctx.is_first_input(result):
-            raise GraphError(f"{ctx.name()} changes a view in place, which must be its first input")
+        if not node.is_first_input(result):
+            raise GraphError(
+                f"{node.name()} changes a view in place, which must be its first input"
+            )
     set_history(result, edge)
 
 
-def _require_dirty_returned(ctx: FunctionNode, outputs: tuple[Any, ...]) -> None:
+def _require_dirty_returned(node: FunctionNode, outputs: tuple[Any, ...]) -> None:
     returned = {id(output) for output in outputs}
-    if any(id(tensor) not in returned for tensor in ctx.dirty):
+    if any(id(tensor) not in returned for tensor in node.dirty):
         raise GraphError(
             "Some elements marked as dirty during the forward method were not returned as output. "
             "The inputs that are "
-            f"modified inplace must all be outputs of the Function: {ctx.name()}"
+            f"modified inplace must all be outputs of the Function: {node.name()}"
         )
 
 
 def _carry_tangents(
-    cls: type[Function], ctx: FunctionNode, args: Sequence[Any], outputs: list[Any], levels: Any
+    cls: type[Function], node: FunctionNode, args: Sequence[Any], outputs: list[Any], levels: Any
 ) -> None:
-    given = [(level, [ctx.tangent_seen(a, tangent_of(a, level)) for a in args]) for level in levels]
+    given = [
+        (level, [node.tangent_seen(a, tangent_of(a, level)) for a in args]) for level in levels
+    ]
     for level, tangents in given:
-        with only_below(level), ctx.giving_tangents():
-            found = cls.jvp(ctx, *tangents)
+        with only_below(level), node.giving_tangents():
+            found = cls.jvp(FunctionCtx(node), *tangents)
         found = found if isinstance(found, tuple) else (found,)
         if len(found) != len(outputs):
             raise GraphError(
@@ -215,4 +221,4 @@ class _Refusal(Function):
         )
 
 
-__all__ = ["Function", "FunctionNode", "once_differentiable"]
+__all__ = ["Function", "FunctionCtx", "FunctionNode", "once_differentiable"]

@@ -1,4 +1,4 @@
-"""The Node of a user's Function, which is also the ctx that its forward and backward see."""
+"""The Node of a user's Function; its forward and backward see a ctx (`function_ctx.py`)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ..ops.creation import zeros
 from ..tensor.layout import Layout
 from ..tensor.storage import Storage, storage_of
 from ..tensor.tensor import Tensor, layout_of, wrap
+from .function_ctx import FunctionCtx
 
 
 class HasBackward(Protocol):
@@ -25,10 +26,8 @@ class HasBackward(Protocol):
 
 
 class FunctionNode(Node):
-    """What forward, backward and jvp know as ctx.
-
-    Any attribute may be set on it; tensors are better saved by save_for_backward, which notices
-    changes in place and makes no cycles of outputs.
+    """What is recorded of a call; it shows users what they set on ctx: see Note [Whose names stand
+    on ctx].
     """
 
     function: ClassVar[HasBackward]
@@ -40,60 +39,43 @@ class FunctionNode(Node):
         self.layout: Any = None
         edges = [a.edge if isinstance(a, Tensor) else None for a in args]
         self.edges = tuple(edges)
-        self.needs_input_grad = tuple([edge is not None for edge in edges])
+        self.wanted = tuple([edge is not None for edge in edges])
+        self.users: dict[str, Any] = {"needs_input_grad": self.wanted}
         self._input_layouts = [a.layout if isinstance(a, Tensor) else None for a in args]
         self.dirty: tuple[Tensor, ...] = ()
         self.non_differentiable: set[int] = set()
-        self._materialize = True
+        self.materializes = True
         self._saved: list[Any] | None = []
-        self._for_forward: tuple[Tensor | None, ...] = ()
+        self.for_forward: tuple[Tensor | None, ...] = ()
         self._in_jvp = False
         self._first = args[0] if args else None
         # Non-differentiable outputs are kept until forward is over, so that their ids stay theirs.
         self._held: tuple[Any, ...] = ()
-        self._to_save: tuple[Tensor | None, ...] = ()
+        self.to_save: tuple[Tensor | None, ...] = ()
 
-    def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors (inputs, outputs, or others) for backward, as `saved_tensors`."""
-        for tensor in tensors:
-            if tensor is not None and not isinstance(tensor, Tensor):
-                raise TypeError(
-                    "save_for_backward can only save variables, but argument "
-                    f"{tensors.index(tensor)} is of type "
-                    f"{type(tensor).__name__}"
-                )
-        self._to_save = tensors
-
-    def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for jvp, as `saved_tensors`."""
-        self._for_forward = tensors
-
-    def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say that forward changed these inputs in place; each must be returned."""
-        self.dirty = tensors
-
-    def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say that these outputs have no gradient."""
+    def mark_non_differentiable(self, tensors: tuple[Tensor, ...]) -> None:
+        """Note the outputs that have no gradient."""
         self._held = tensors
         self.non_differentiable = {id(tensor) for tensor in tensors}
 
-    def set_materialize_grads(self, value: bool) -> None:
-        """Choose what backward and jvp see for an undefined gradient or tangent: zeros (True, as
-        at first) or None.
-        """
-        self._materialize = value
-
     def tangent_seen(self, input: Any, tangent: Tensor | None) -> Tensor | None:
         """Return what jvp sees for an input: zeros for a tensor that could have a tangent."""
-        if tangent is not None or not self._materialize or not isinstance(input, Tensor):
+        if tangent is not None or not self.materializes or not isinstance(input, Tensor):
             return tangent
         layout = input.layout
         return _zeros_of(layout) if layout.dtype.is_floating_point else None
 
+    def __getattr__(self, name: str) -> Any:
+        users = self.__dict__.get("users", {})
+        # A slot that is not set has come here as well, and is the Node's all the same.
+        if name in users and not hasattr(type(self), name):
+            return users[name]
+        raise AttributeError(f"{self.name()} has no attribute {name!r}")
+
     def keep(self, results: Sequence[Any], returned: Sequence[Any]) -> None:
         """Save for backward what forward asked for, outputs without a cycle."""
         position = {id(output): i for i, output in enumerate(returned)}
-        self._saved = [self._packed(t, results, position) for t in self._to_save]
+        self._saved = [self._packed(t, results, position) for t in self.to_save]
 
     @contextmanager
     def giving_tangents(self) -> Iterator[None]:
@@ -106,7 +88,7 @@ class FunctionNode(Node):
 
     def end_forward(self) -> None:
         """Let go of what forward alone needed."""
-        self._to_save = self._for_forward = self._held = self.dirty = ()
+        self.to_save = self.for_forward = self._held = self.dirty = ()
         self._first = None
 
     def is_first_input(self, tensor: Tensor) -> bool:
@@ -135,7 +117,7 @@ class FunctionNode(Node):
                 place
         """
         if self._in_jvp:
-            return self._for_forward or self._to_save
+            return self.for_forward or self.to_save
         if self._saved is None:
             raise_released(self)
         assert self._saved is not None
@@ -171,11 +153,11 @@ class FunctionNode(Node):
         return self.layout if self.num_outputs > 1 else (self.layout,)
 
     def _run(self, grads: list[Any], keep: bool) -> tuple[Tensor | None, ...]:
-        if self._materialize:
+        if self.materializes:
             for i, layout in enumerate(self._output_layouts()):
                 if grads[i] is None and layout is not None:
                     grads[i] = _zeros_of(layout)
-        found = self.function.backward(self, *grads)
+        found = self.function.backward(FunctionCtx(self), *grads)
         if not keep:
             self.release()
         return self._checked(found if isinstance(found, tuple) else (found,))

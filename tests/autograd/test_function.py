@@ -363,3 +363,63 @@ def test_jvp_sees_none_for_a_missing_tangent_if_grads_are_not_materialized() -> 
     with dual_level():
         Weighed.apply(make_dual(fd.ones(2), fd.ones(2)), fd.ones(2), 3, False)
     assert Weighed.seen == [None, None, None]
+
+
+class Keeps(Function):
+    """Doubles, and sets one name on ctx, which backward hands to `found`."""
+
+    name: ClassVar[str] = "mask"
+    found: ClassVar[Any] = None
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        setattr(ctx, Keeps.name, "the user's")
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        Keeps.found = getattr(ctx, Keeps.name)
+        assert ctx.saved_tensors[0].shape == g.shape
+        return g * 2
+
+
+NAMES_OF_THE_NODE = sorted(
+    name
+    for name in {*dir(Keeps.apply(fd.ones(1, requires_grad=True)).grad_fn), "name", "mask"}
+    if not name.startswith("__") and name != "saved_tensors"
+)
+
+
+@pytest.mark.parametrize("name", NAMES_OF_THE_NODE)
+def test_each_name_on_ctx_is_the_users(name: str) -> None:
+    Keeps.name, Keeps.found = name, None
+    x = fd.ones(2, requires_grad=True)
+    y = Keeps.apply(x)
+    y.register_hook(lambda g: g * 3)
+    (y * y).sum().backward(retain_graph=True)
+    assert Keeps.found == "the user's"
+    assert x.grad is not None
+    assert x.grad.tolist() == [24.0, 24.0]
+    assert y.grad_fn.next_functions[0][0].variable is x
+    assert repr(y.grad_fn).startswith("<KeepsBackward object")
+
+
+def test_names_that_users_did_not_set_are_missing_on_ctx() -> None:
+    class Asks(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            assert [hasattr(ctx, name) for name in ("hooks", "layout", "edges")] == [False] * 3
+            assert ctx.name() == "AsksBackward"
+            ctx.factor = 3
+            return x * 3
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            return g * ctx.factor
+
+    y = Asks.apply(fd.ones(2, requires_grad=True))
+    y.sum().backward()
+    assert y.grad_fn.factor == 3
+    with pytest.raises(AttributeError, match="AsksBackward has no attribute 'fctor'"):
+        _ = y.grad_fn.fctor

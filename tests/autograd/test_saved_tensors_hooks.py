@@ -102,7 +102,7 @@ def test_a_function_s_saved_tensors_go_through_hooks() -> None:
         @staticmethod
         def backward(ctx: Any, g: fd.Tensor) -> fd.Tensor:
             x, out = ctx.saved_tensors
-            assert out.grad_fn is ctx
+            assert out.grad_fn.next_functions == ctx.next_functions
             return g * 3 * out / x
 
     recorder, x = Recorder(), leaf(2.0, 3.0)

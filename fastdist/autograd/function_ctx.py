@@ -1,0 +1,76 @@
+"""What a user's forward, backward and jvp know as ctx."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..tensor.tensor import Tensor
+
+
+# Note [Whose names stand on ctx]
+# Every name that a user sets on ctx is the user's: the Node, which has names of its own (edges,
+# hooks, layout ...), is another object. The Node holds the users' names as a dict and no ctx, so
+# that the two make no cycle; each ctx of one call is a new view of that dict.
+class FunctionCtx:
+    """Any attribute may be set on it; tensors are better saved by save_for_backward, which notices
+    changes in place and makes no cycles of outputs.
+    """
+
+    __slots__ = ("__dict__", "__node", "__weakref__")
+
+    needs_input_grad: tuple[bool, ...]
+
+    def __init__(self, node: Any) -> None:
+        self.__node = node
+        self.__dict__ = node.users
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors (inputs, outputs, or others) for backward, as `saved_tensors`."""
+        for i, tensor in enumerate(tensors):
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument {i} is of type "
+                    f"{type(tensor).__name__}; set it as an attribute of ctx"
+                )
+        self.__node.to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for jvp, as `saved_tensors`."""
+        self.__node.for_forward = tensors
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say that forward changed these inputs in place; each must be returned."""
+        self.__node.dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say that these outputs have no gradient."""
+        self.__node.mark_non_differentiable(tensors)
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Choose what backward and jvp see for an undefined gradient or tangent: zeros (True, as
+        at first) or None.
+        """
+        self.__node.materializes = value
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What was saved, in order.
+
+        Raises  RuntimeError after a pass without retain_graph, or for a tensor that was changed in
+                place
+        """
+        return self.__node.saved_tensors  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_THE_NODE:
+            return getattr(self.__node, name)
+        raise AttributeError(
+            f"ctx of {self.__node.name()} has no attribute {name!r}; forward or setup_context sets "
+            "what backward is to find"
+        )
+
+
+# What PyTorch's ctx offers of its Node; a user's attribute of the name goes before it.
+_OF_THE_NODE = frozenset(
+    {"metadata", "name", "next_functions", "register_hook", "register_prehook"}
+)
