@@ -18,7 +18,8 @@ def require_writable(target: Tensor) -> None:
     Raises  RuntimeError
     """
     layout = target.layout
-    if layout.numel == 0:
+    # What is sparse is not written over: it gets other entries.
+    if layout.numel == 0 or layout.is_sparse:
         return
     if not layout.contiguous and any(
         step == 0 and length > 1 for length, step in zip(layout.shape, layout.strides, strict=True)

@@ -13,6 +13,7 @@ from ..tensor.storage import BoundedStorage
 from ..tensor.tensor import Tensor, layout_of
 from ..tensor.typed_storage import TypedStorage, UntypedStorage
 from .inplace import require_may_change
+from .sparse_rules import is_sparse, refusal
 
 
 def set_(
@@ -30,6 +31,9 @@ def set_(
     Note    a storage does not grow, as PyTorch's may
     """
     require_may_change(self, writing=False)
+    for one in (self, source):
+        if is_sparse(one):
+            raise refusal("set_", one)
     dtype, device = self.layout.dtype, self.layout.device
     if isinstance(source, Tensor) and size is None:
         _require_kind(source.layout.dtype, dtype, source.layout.device, device)
@@ -144,6 +148,8 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Return whether both are the same elements of the same memory."""
     if self.layout is not tensor.layout:
         return False
+    if is_sparse(self):
+        return self.array is tensor.array
     data_ptr = backend_of(self.layout.device.type).data_ptr
     same = data_ptr(self.array) == data_ptr(tensor.array)
     return same and storage_offset(self) == storage_offset(tensor)

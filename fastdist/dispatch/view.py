@@ -134,7 +134,12 @@ class ViewOp(StructuredOp):
         Raises  IndexError for what is outside
         """
         layout = input.layout
-        if input.__class__ not in PLAIN or modes.special or layout.device is not CPU:
+        if (
+            input.__class__ not in PLAIN
+            or modes.special
+            or layout.device is not CPU
+            or layout.is_sparse
+        ):
             return self.general((input,), (index,))  # type: ignore[no-any-return]
         array = input.array[index]
         result = see(array, view_layout(layout, array), ViewSteps(None, (self, (index,))), input)

@@ -14,12 +14,13 @@ from ..dispatch.composite import COMPOSITES
 from ..dispatch.copy_inplace import copy_, fill_, inplace_of, zero_
 from ..dispatch.op import OPS
 from ..dispatch.promotion import get_default_dtype
+from ..dispatch.sparse_rules import refusal
 from ..dispatch.tangents import tangent_of
 from ..dispatch.view import detach
 from ..dispatch.view_inplace import detach_, view_inplace_of
 from ..engine.backward import backward as engine_backward
 from ..graph.forward_grad import ForwardADLevel
-from ..ops import creation, joining, movement, strided, subscript
+from ..ops import creation, joining, movement, sparse_conversion, strided, subscript
 from ..tensor import dlpack, pickling, shared_memory, typed_storage
 from ..tensor.memory import bound, root_of, storage_offset
 from ..tensor.methods import TensorMethods
@@ -57,7 +58,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
-    if not isinstance(self.array, np.ndarray) and not force:
+    if not isinstance(self.array, np.ndarray) and not force and not self.layout.is_sparse:
         raise TypeError(
             f"can't convert {self.device} device type tensor to numpy. "
             "Use Tensor.cpu() to copy the tensor to host memory first."
@@ -68,7 +69,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
     """Let NumPy take this tensor as an array."""
-    if not isinstance(self.array, np.ndarray):
+    if not isinstance(self.array, np.ndarray) and not self.layout.is_sparse:
         raise DeviceError(f"a tensor on {self.device} is no NumPy array; use .cpu() first")
     return np.array(numpy(self), dtype=dtype, copy=copy)
 
@@ -82,6 +83,8 @@ def new_zeros(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
     """Return zeros of size, in this tensor's dtype and on its device unless told otherwise."""
+    if self.layout.is_sparse:
+        return _no_entries(self, size, dtype, device, **more)
     return creation.zeros(*size, **_like(self, dtype, device), **more)
 
 
@@ -89,6 +92,7 @@ def new_ones(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
     """Return ones of size, in this tensor's dtype and on its device unless told otherwise."""
+    _require_dense("new_ones", self)
     return creation.ones(*size, **_like(self, dtype, device), **more)
 
 
@@ -96,6 +100,8 @@ def new_empty(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
     """Return memory of size, in this tensor's dtype and on its device unless told otherwise."""
+    if self.layout.is_sparse:
+        return _no_entries(self, size, dtype, device, **more)
     return creation.empty(*size, **_like(self, dtype, device), **more)
 
 
@@ -114,14 +120,26 @@ def new_full(
     self: Tensor, size: Any, fill_value: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
     """Return fill_value in size, in this tensor's dtype and on its device unless told otherwise."""
+    _require_dense("new_full", self)
     return creation.full(size, fill_value, **_like(self, dtype, device), **more)
+
+
+def _no_entries(self: Tensor, size: Any, dtype: Any, device: Any, **more: Any) -> Tensor:
+    options = {**_like(self, dtype, device), **more}
+    return sparse_conversion.sparse_coo_tensor(size=creation.sizes_of(size), **options)
 
 
 def new_tensor(
     self: Tensor, data: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
     """Return a copy of data, in this tensor's dtype and on its device unless told otherwise."""
+    _require_dense("new_tensor", self)
     return creation.tensor(data, **_like(self, dtype, device), **more)
+
+
+def _require_dense(name: str, self: Tensor) -> None:
+    if self.layout.is_sparse:
+        raise refusal(name, self)
 
 
 def _like(self: Tensor, dtype: Any, device: Any) -> dict[str, Any]:

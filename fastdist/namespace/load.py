@@ -83,6 +83,7 @@ from ..ops import (  # noqa: F401 (importing a file declares its ops)
     softmax,
     sparse,
     sparse_conversion,
+    sparse_indexing,
     sparse_products,
     sparse_rules,
     special,

@@ -50,6 +50,8 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     """Return memory of the sizes given or a copy of the data given, in this tensor's dtype and on
     its device, as the old constructors do.
     """
+    if self.layout.is_sparse:
+        raise refusal("new", self)
     place = self.layout.device if device is None else device
     return new_of_dtype(self.layout.dtype, args, place)
 

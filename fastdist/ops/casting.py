@@ -68,6 +68,7 @@ def type_(input: Tensor, dtype: DType | str | None = None, non_blocking: bool = 
     device = input.layout.device
     if dtype is None:
         place = "" if device is CPU else f"{device.type}."
+        place += "sparse." if input.layout.is_sparse else ""
         return f"fastdist.{place}{_TYPE_NAMES[input.layout.dtype]}Tensor"
     if isinstance(dtype, str):
         name = dtype.rpartition(".")[2]

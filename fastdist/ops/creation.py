@@ -22,6 +22,7 @@ from ..dispatch.constants import fits, held
 from ..dispatch.output import given_out, with_out_parameter
 from ..dispatch.pointwise import memory_order
 from ..dispatch.promotion import dtype_of_number, get_default_dtype
+from ..dispatch.sparse_rules import refusal
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
 from .listed_numbers import array_of_lists, dtype_among
@@ -128,6 +129,9 @@ def tensor(
             ".clone() or sourceTensor.detach().clone().requires_grad_(True), rather than "
             "torch.tensor(sourceTensor)."
         )
+        if data.layout.is_sparse:
+            made: Any = data.detach().to(device=device or data.layout.device, dtype=dtype).clone()
+            return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
         array = np.array(data.to_numpy(), order="C")
     elif isinstance(data, np.ndarray | np.generic) or hasattr(data, "__array__"):
         array = np.array(np.asarray(data), order="C")  # of another library's tensor, too
@@ -266,8 +270,15 @@ def empty(
     return finish(array, device, requires_grad, layout, pin_memory)
 
 
-def like(input: Tensor, dtype: DType | None, device: Any) -> tuple[DType, Any]:
-    """Return dtype and device, those of input unless given."""
+def like(
+    input: Tensor, dtype: DType | None, device: Any, name: str | None = None
+) -> tuple[DType, Any]:
+    """Return dtype and device, those of input unless given.
+
+    Raises  NotImplementedError for a sparse tensor, where it is told what is asked
+    """
+    if name is not None and input.layout.is_sparse:
+        raise refusal(name, input)
     wanted = input.layout.dtype if dtype is None else dtype_of(dtype)
     return wanted, input.layout.device if device is None else device
 
@@ -294,6 +305,13 @@ def laid_out(array: np.ndarray[Any, Any], order: Sequence[int]) -> np.ndarray[An
     return room
 
 
+def _no_entries(input: Tensor, dtype: DType, device: Any, requires_grad: bool) -> Tensor:
+    """Return a sparse tensor like another, of zeros alone."""
+    coo = input.array.without_entries(dtype, Device.parse(device))
+    made = wrap(coo, coo.layout)
+    return made.requires_grad_() if requires_grad else made
+
+
 @checked
 def zeros_like(
     input: Tensor,
@@ -306,6 +324,8 @@ def zeros_like(
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return zeros of input's shape, strides, dtype and device."""
+    if input.layout.is_sparse and layout is not strided:
+        return _no_entries(input, *like(input, dtype, device), requires_grad)
     wanted, where = like(input, dtype, device)
     array = in_order_of(input, np.zeros(input.layout.shape, wanted.numpy), memory_format)
     return finish(array, where, requires_grad, layout, pin_memory)
@@ -323,7 +343,7 @@ def ones_like(
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return ones of input's shape, strides, dtype and device."""
-    wanted, where = like(input, dtype, device)
+    wanted, where = like(input, dtype, device, "ones_like")
     array = in_order_of(input, np.ones(input.layout.shape, wanted.numpy), memory_format)
     return finish(array, where, requires_grad, layout, pin_memory)
 
@@ -340,6 +360,8 @@ def empty_like(
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return uninitialised memory of input's shape, strides, dtype and device."""
+    if input.layout.is_sparse and layout is not strided:
+        return _no_entries(input, *like(input, dtype, device), requires_grad)
     wanted, where = like(input, dtype, device)
     array = in_order_of(input, np.empty(input.layout.shape, wanted.numpy), memory_format)
     return finish(array, where, requires_grad, layout, pin_memory)
@@ -358,7 +380,7 @@ def full_like(
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return fill_value in input's shape, strides, dtype and device."""
-    wanted, where = like(input, dtype, device)
+    wanted, where = like(input, dtype, device, "full_like")
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     number = held(value, wanted)
     array = in_order_of(input, np.full(input.layout.shape, number, wanted.numpy), memory_format)

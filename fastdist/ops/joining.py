@@ -18,6 +18,7 @@ from ..dispatch.op import OPS, PLAIN, common_device
 from ..dispatch.output import given_out
 from ..dispatch.promotion import result_dtype
 from ..dispatch.rules import normalize_axis
+from ..dispatch.sparse_rules import RULES, is_sparse, refusal
 from ..dispatch.tangents import levels_of, set_tangent, tangent_of, zeros_like
 from ..graph.modes import modes, tls
 from ..graph.node import Edge, Node
@@ -89,6 +90,10 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
             return _joined_at_once(given, *known)
     else:
         key = None
+    if any(is_sparse(tensor) for tensor in given):
+        if out is not None:
+            raise refusal("cat.out", next(filter(is_sparse, given)))
+        return RULES["cat"](given, dim)  # type: ignore[no-any-return]
     axis, shape = _joined_shape(given, dim)
     device = common_device(_NAMED, given)
     dtype: DType = result_dtype(given)
@@ -282,7 +287,7 @@ def _views_at(
     input: Tensor, places: Sequence[Any], recorded: type[SplitBackward0] = SplitBackward0
 ) -> tuple[Tensor, ...]:
     views = tuple([basic_index.at(input, place) for place in places])
-    if len(views) > 1 and views[0].edge is not None:
+    if len(views) > 1 and views[0].edge is not None and not input.layout.is_sparse:
         node = recorded(input, views, places)
         for i, view in enumerate(views):
             view.edge = Edge(node, i)

@@ -17,6 +17,7 @@ from ..dispatch.copy_inplace import copy_
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
 from ..dispatch.promotion import get_default_dtype
+from ..dispatch.sparse_rules import refusal
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
 from .creation import fills_out, finish, in_order_of, like, sizes_of
@@ -188,7 +189,7 @@ def rand_like(
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return rand in input's shape, strides, dtype and device."""
-    wanted, where = like(input, dtype, device)
+    wanted, where = like(input, dtype, device, "rand_like")
     drawn = _drawn("rand", generator_or_default(None, where), input.layout.shape, wanted)
     array = in_order_of(input, drawn, memory_format)
     return finish(array, where, requires_grad, layout, pin_memory)
@@ -206,7 +207,7 @@ def randn_like(
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return randn in input's shape, strides, dtype and device."""
-    wanted, where = like(input, dtype, device)
+    wanted, where = like(input, dtype, device, "randn_like")
     drawn = _drawn("randn", generator_or_default(None, where), input.layout.shape, wanted)
     array = in_order_of(input, drawn, memory_format)
     return finish(array, where, requires_grad, layout, pin_memory)
@@ -228,7 +229,7 @@ def randint_like(
     """Return randint in input's shape, dtype and device."""
     if high is None:
         low, high = 0, low
-    wanted, where = like(input, dtype, device)
+    wanted, where = like(input, dtype, device, "randint_like")
     values = _integers(generator_or_default(None, where), low, high, input.layout.shape, wanted)
     array = in_order_of(input, values, memory_format)
     return finish(array, where, requires_grad, layout, pin_memory)
@@ -269,6 +270,8 @@ def bernoulli(
     input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None
 ) -> Tensor:
     """Return 1 with probability input (or p), else 0, in input's dtype or out's."""
+    if input.layout.is_sparse:
+        raise refusal("bernoulli", input)
     chance: Any = input.detach() if p is None else p
     given = chance.to_numpy() if isinstance(chance, Tensor) else chance
     if not np.all((given >= 0) & (given <= 1)):

@@ -20,10 +20,8 @@ from .sparse import (
     indices_of,
     is_sparse,
     recorded,
-    rows_at,
     sparse_tensor,
     values_of,
-    with_values,
 )
 
 
@@ -250,18 +248,26 @@ def values(input: Tensor) -> Tensor:
 
 @composite(function=False)
 def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
-    """Return input's elements at the places of a sparse tensor."""
+    """Return input's elements at the places of a sparse tensor, as often as they stand there."""
     _require_sparse("sparse_mask", mask)
-    places = coalesced(mask.detach())
-    dense: Any = to_dense(input)
-    with no_grad():
-        made = with_values(places, rows_at(dense, places))
-    where = places
+    if mask.layout.shape != input.layout.shape:
+        raise ShapeError(
+            f"sparse_mask(): operands have incompatible sizes; self has size "
+            f"{list(input.layout.shape)} but mask has size {list(mask.layout.shape)}"
+        )
+    places = indices_of(mask)
+    made = part_at(to_dense(input), places)
+    return made_of(  # type: ignore[no-any-return]
+        places, made, mask.layout.shape, is_coalesced=mask.array.is_coalesced
+    )
 
-    def whole(g: Any) -> tuple[Any]:
-        return (to_dense(masked(to_dense(g), where)),)
 
-    return recorded(made, "SparseMaskBackward0", (dense,), whole)  # type: ignore[no-any-return]
+def entries_of(input: Any) -> tuple[Any, Any, bool]:
+    """Return places, recorded values, and whether they are coalesced, which a history asks for."""
+    if input.edge is not None:
+        input = coalesce(input)
+        return indices_of(input), values(input), True
+    return indices_of(input), values_of(input), input.array.is_coalesced
 
 
 def _require_sparse(name: str, input: Any, kind: str = "sparse coordinate") -> None:

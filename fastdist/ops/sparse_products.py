@@ -14,6 +14,7 @@ from .counting import searchsorted
 from .creation import arange
 from .sparse import coalesced, gather_add, indices_of, recorded, sparse_tensor, values_of
 from .sparse_conversion import masked, to_dense
+from .sparse_indexing import meetings
 
 
 @on_sparse("matmul")
@@ -27,6 +28,8 @@ def product(input: Any, other: Any, by_place: bool = False) -> Any:
     if len(other.layout.shape) == 1:
         return product(input, other.unsqueeze(1), by_place).squeeze(1)
     _require_matrices(input, other)
+    if not (input.layout.is_sparse or other.layout.is_sparse):
+        return input.mm(other)
     if not input.layout.is_sparse:
         return product(other.t(), input.t(), by_place).t()
     if other.layout.is_sparse:
@@ -108,16 +111,18 @@ def _expanded(a: Any, b: Any, shape: tuple[int, int]) -> Any:
     starts = searchsorted(b_rows.contiguous(), asked)
     begins = starts.index_select(0, inner)
     counts = starts.index_select(0, inner + 1) - begins
-    who: Any = arange(inner.layout.shape[0], dtype=int64, device=device)
-    who = who.repeat_interleave(counts)
-    before = counts.cumsum(0) - counts
-    number: Any = arange(who.layout.shape[0], dtype=int64, device=device)
-    at = begins.index_select(0, who) + number - before.index_select(0, who)
+    who, at = meetings(begins, counts)
     from .joining import stack
 
     places = stack([rows.index_select(0, who), b_columns.index_select(0, at)])
     products = values_of(a).index_select(0, who) * values_of(b).index_select(0, at)
     return coalesced(sparse_tensor(places.contiguous(), products, shape))
+
+
+@on_sparse("linear_kernel")
+def _linear(input: Any, weight: Any, bias: Any) -> Any:
+    made = product(input, weight.t())
+    return made if bias is None else bias + made
 
 
 @composite(method=False)

@@ -7,8 +7,9 @@ from typing import Any
 
 from ..core.dtypes import int64
 from ..core.errors import ShapeError
+from ..dispatch.op import OPS
 from ..dispatch.promotion import result_dtype
-from ..dispatch.sparse_rules import on_sparse, refusal
+from ..dispatch.sparse_rules import RULES, on_sparse, refusal
 from ..graph.modes import no_grad, tls
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, wrap
@@ -24,7 +25,7 @@ from .sparse import (
     values_of,
     with_values,
 )
-from .sparse_conversion import coalesce, made_of, masked, part_at, to_dense, values
+from .sparse_conversion import coalesce, entries_of, made_of, masked, part_at, to_dense, values
 
 
 def _by_values(input: Any, name: str, forward: Callable[[Any], Any], back: Any) -> Any:
@@ -224,7 +225,7 @@ def _mul(input: Any, other: Any) -> Any:
         return _both_sparse(input, other)
     if other.layout.shape != input.layout.shape:
         other = other.expand(input.layout.shape)
-    places, own, is_whole = _parts(input)
+    places, own, is_whole = entries_of(input)
     made = own * part_at(other, places)
     return made_of(places, made, input.layout.shape, is_coalesced=is_whole)
 
@@ -232,7 +233,7 @@ def _mul(input: Any, other: Any) -> Any:
 def _scaled(input: Any, by: Any) -> Any:
     if not isinstance(by, Tensor):
         return _by_values(input, "MulBackward0", lambda v: v * by, lambda g: g * by)
-    places, own, is_whole = _parts(input)
+    places, own, is_whole = entries_of(input)
     return made_of(places, own * by, input.layout.shape, is_coalesced=is_whole)
 
 
@@ -243,7 +244,7 @@ def _both_sparse(input: Any, other: Any) -> Any:
             f"{list(input.layout.shape)} and {list(other.layout.shape)}"
         )
     # What is at a place of one and not of the other is 0.
-    places, own, is_whole = _parts(input)
+    places, own, is_whole = entries_of(input)
     made = own * part_at(other, places)
     return made_of(places, made, input.layout.shape, is_coalesced=is_whole)
 
@@ -276,32 +277,47 @@ def _div(input: Any, other: Any, *rounding: Any) -> Any:
     return _by_values(input, "DivBackward0", lambda v: v / other, lambda g: g / other)
 
 
-def _parts(input: Any) -> tuple[Any, Any, bool]:
-    """Return places, recorded values, and whether they are coalesced, which a history asks for."""
-    if input.edge is not None:
-        input = coalesce(input)
-        return indices_of(input), values(input), True
-    return indices_of(input), values_of(input), input.array.is_coalesced
-
-
 # Functions of 0 that are 0. Of a sum they are not the sum, so entries are added up first.
 ZERO_AT_ZERO = (
-    "abs", "asin", "asinh", "atan", "atanh", "ceil", "erf", "erfinv", "expm1", "floor", "log1p",
-    "relu", "round", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
+    "abs", "asin", "asinh", "atan", "atanh", "ceil", "deg2rad", "erf", "erfinv", "expm1", "floor",
+    "frac", "isinf", "isnan", "isneginf", "isposinf", "log1p", "rad2deg", "relu",
+    "replace_nonfinite", "round", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh",
+    "tanhshrink", "trunc",
 )  # fmt: skip
 
 
 def _of_values(name: str) -> Callable[[Any], Any]:
     def rule(input: Any, *attributes: Any) -> Any:
         whole = coalesce(input)
-        made = getattr(values(whole), name)(*attributes)
+        made = OPS[name].public(values(whole), *attributes)
         return made_of(indices_of(whole), made, whole.layout.shape, is_coalesced=True)
+
+    return rule
+
+
+def _in_place(name: str) -> Callable[..., Any]:
+    def rule(input: Any, *attributes: Any) -> Any:
+        if not input.array.is_coalesced:
+            raise RuntimeError(
+                f"{name}_ requires coalesced input: call coalesce() first, or {name}() without _"
+            )
+        return _written(input, RULES[name](input, *attributes))
 
     return rule
 
 
 for _name in ZERO_AT_ZERO:
     on_sparse(_name)(_of_values(_name))
+    on_sparse(f"{_name}_")(_in_place(_name))
+
+
+@on_sparse("floor_divide")
+def _floor_divide(input: Any, other: Any) -> Any:
+    if not is_sparse(input) or (isinstance(other, Tensor) and other.layout.shape):
+        raise refusal("floor_divide", input if is_sparse(input) else other)
+    whole = coalesce(input)
+    made = values(whole) // other
+    return made_of(indices_of(whole), made, whole.layout.shape, is_coalesced=True)
 
 
 @on_sparse("pow")

@@ -228,6 +228,8 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
     ):
         storage_of(self).bump()
         return
+    if self.layout.is_sparse:
+        raise TypeError("Cannot assign to a sparse tensor: make one of other entries")
     basic, entries = split_index(self, index)
     part = view_at(self, basic) if basic else self
     if entries is None:

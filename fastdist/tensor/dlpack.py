@@ -40,8 +40,10 @@ def dlpack(
     """Return a capsule through which another library shares this tensor's memory.
 
     Raises  BufferError for a tensor that requires grad, another device than it is on, and devices
-            that no other library knows
+            that no other library knows, and for a sparse tensor
     """
+    if self.layout.is_sparse:
+        raise BufferError("Can't export tensors with layout other than torch.strided: to_dense()")
     if self.edge is not None:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     device = self.layout.device

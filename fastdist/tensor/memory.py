@@ -95,7 +95,7 @@ def memory_and_offset(tensor: Tensor) -> tuple[Any, int, int]:
 
 def storage_offset(self: Tensor) -> int:
     """Return how many elements of its memory lie before this tensor's first."""
-    if not self.layout.numel and root_of(self) is self.array:
+    if self.layout.is_sparse or (not self.layout.numel and root_of(self) is self.array):
         return 0
     address = backend_of(self.layout.device.type).data_ptr(self.array)
     return (address - address_of_memory(self)) // self.layout.dtype.itemsize

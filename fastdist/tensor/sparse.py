@@ -12,6 +12,7 @@ Entries of one place mean their sum. `is_coalesced` says that there are none, an
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
@@ -19,9 +20,13 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from ..core.device import CPU, Device
-from ..core.dtypes import DType
+from ..core.dtypes import DType, int64
 from ..devices.backend import backend_of
 from .layout import Layout, PlanTable, Shape, count_elements
+
+_OURS = __name__.partition(".")[0] + "."
+# What users call to have NumPy's view of a tensor.
+_TO_NUMPY = frozenset({"numpy", "to_numpy", "__array__", "__array_interface__", "tolist"})
 
 
 class _NoPlans(PlanTable):
@@ -111,6 +116,17 @@ class Coo:
             self.layout,
         )
 
+    def without_entries(self, dtype: DType, device: Device) -> Coo:
+        """Return zeros of the same shape and the same sparse axes."""
+        empty, axes = backend_of(device.type).empty, self.indices.shape[0]
+        layout = SparseLayout.sparse(dtype, device, self.layout.shape)
+        return Coo(
+            empty((axes, 0), int64.numpy, device.index),
+            empty((0, *layout.shape[axes:]), dtype.numpy, device.index),
+            layout,
+            is_coalesced=True,
+        )
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         if ufunc is not np.add or method != "__call__" or len(inputs) != 2:
             raise _refusal(f"NumPy's {ufunc.__name__}")
@@ -133,17 +149,32 @@ class Coo:
     __radd__ = __add__
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
+        asked = _asked()
+        text = "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first."
+        if asked in _TO_NUMPY:
+            raise TypeError(text)
+        raise NotImplementedError(f"{asked}() is not there for sparse tensors: {text}")
 
     def __getitem__(self, index: Any) -> Any:
         raise _refusal(f"indexing with {index!r}")
 
 
 def _refusal(what: str) -> NotImplementedError:
+    asked = _asked()
     return NotImplementedError(
-        f"{what} is not implemented for sparse tensors; call to_dense() first, or work on "
-        "_indices() and _values()"
+        f"{asked}(): {what} is not implemented for sparse tensors; call to_dense() first, or work "
+        "on _indices() and _values()"
     )
+
+
+def _asked() -> str:
+    """Return the name of the function of ours that the user called, for an error."""
+    frame, name = sys._getframe(1), ""
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_OURS):
+        code = frame.f_code
+        name = code.co_name if code.co_name.isidentifier() else name
+        frame = frame.f_back  # type: ignore[assignment]
+    return name
 
 
 def joined(arrays: Sequence[Any], axis: int, device: Device) -> Any:

@@ -202,6 +202,8 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
         Raises  DeviceError for a device whose memory has no address here
         """
+        if self.layout.is_sparse:
+            raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
         if not self.layout.numel:
             return 0
         address = getattr(self.array, "ctypes", None) or getattr(self.array, "data", None)
