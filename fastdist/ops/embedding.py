@@ -8,8 +8,7 @@ from ..core.dtypes import int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
-from ..dispatch.tangents import levels_of
-from ..graph.modes import modes, no_grad
+from ..graph.modes import no_grad
 from ..tensor.tensor import Tensor
 from .creation import arange, full, zeros
 from .indexing import require_index, select_slices
@@ -50,8 +49,8 @@ def embedding(
 
 
 def has_gradient(weight: Any) -> bool:
-    """Return whether a look-up of weight is to be recorded, and carries no tangents."""
-    return weight.edge is not None and not (modes.special and levels_of((weight,)))
+    """Return whether a look-up of weight is to be recorded."""
+    return weight.edge is not None
 
 
 def sparse_rows(weight: Any, input: Any, padding: int | None, by_frequency: bool = False) -> Any:
@@ -75,7 +74,9 @@ def sparse_rows(weight: Any, input: Any, padding: int | None, by_frequency: bool
             touched, values = touched.index_select(0, kept), values.index_select(0, kept)
         return (made_of(touched.reshape(1, -1), values.contiguous(), shape),)
 
-    return recorded(found, "EmbeddingBackward0", (weight,), gradients)
+    return recorded(
+        found, "EmbeddingBackward0", (weight,), gradients, lambda t, _: embedding(input, t[0])
+    )
 
 
 def padding_of(padding_idx: int | None, n: int) -> int | None:

@@ -3,8 +3,8 @@
 The representation is told in tensor/sparse.py, what ops do with one in dispatch/sparse_rules.py.
 Rules compute with the dense Tensors of coordinates and values, so they know no device, and are
 recorded by `recorded`: one Node that holds a function from the gradient of the result to those of
-the inputs, written with Tensor operations. Gradients by a sparse tensor are sparse where they are
-known at its entries alone (to_dense, coalesce, sum, sparse.mm).
+the inputs, and another one for tangents, written with Tensor operations. Gradients by a sparse
+tensor are sparse where they are known at its entries alone (to_dense, coalesce, sum, sparse.mm).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..core.dtypes import int64
 from ..devices.backend import backend_of
 from ..dispatch.sparse_rules import is_sparse
 from ..dispatch.structured import Plan, structured
-from ..dispatch.tangents import levels_of
+from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ..graph.modes import modes, no_grad, tls
 from ..graph.node import Node, node_of, raise_released
 from ..graph.recording import begin_node
@@ -25,6 +25,7 @@ from ..tensor.tensor import Tensor, layout_of, wrap
 from .creation import full, tensor, zeros
 
 Gradients = Callable[[Any], Sequence[Any]]
+Tangent = Callable[[list[Any], list[Any]], Any]
 
 
 class SparseNode(Node):
@@ -74,16 +75,17 @@ def as_taken(gradient: Any, edge: Any) -> Any:
     return dense_of(gradient)
 
 
-def recorded(result: Any, name: str, inputs: Sequence[Any], gradients: Gradients) -> Any:
-    """Give result, made of inputs while nothing was recorded, its Node if a gradient may flow.
-
-    Raises  NotImplementedError for inputs with tangents
+def recorded(
+    result: Any, name: str, inputs: Sequence[Any], gradients: Gradients, tangent: Tangent
+) -> Any:
+    """Give result, made of inputs while nothing was recorded, its Node if a gradient may flow, and
+    its tangents: what `tangent` makes of those of the inputs, None where one has none, and of the
+    inputs.
     """
-    if modes.special and levels_of(inputs):
-        raise NotImplementedError(
-            f"Trying to use forward AD with {name} that does not support it because it has not "
-            "been implemented yet."
-        )
+    if modes.special:
+        for level in levels_of(inputs):
+            given = [tangent_of(one, level) for one in inputs]
+            set_tangent(result, tangent(given, [below(one, level) for one in inputs]), level)
     edges = tuple([one.edge if isinstance(one, Tensor) else None for one in inputs])
     is_off = (modes.grad_off and not tls.grad) or not result.layout.dtype.is_floating_point
     if not is_off and any(edge is not None for edge in edges):

@@ -9,9 +9,12 @@ from ..core.device import Device
 from ..core.dtypes import DType, dtype_of, int64
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
+from ..dispatch.op import OPS
 from ..dispatch.promotion import get_default_dtype
-from ..graph.modes import no_grad
+from ..dispatch.tangents import levels_of
+from ..graph.modes import modes, no_grad
 from ..tensor.tensor import Tensor
+from .counting import searchsorted
 from .creation import empty, tensor, zeros
 from .sparse import (
     coalesced,
@@ -33,17 +36,39 @@ def made_of(indices: Any, values: Any, shape: Sequence[int], *, is_coalesced: bo
         "SparseCooTensorWithDimsAndTensorsBackward0",
         (values,),
         lambda g: (part_at(g, indices),),
+        lambda t, _: made_of(indices, t[0], shape, is_coalesced=is_coalesced),
     )
 
 
 def part_at(gradient: Any, indices: Any) -> Any:
     """Return the part of a gradient that belongs to entries of these places."""
+    axes, shape = indices.layout.shape[0], gradient.layout.shape
     if gradient.layout.is_sparse:
+        if gradient.array.indices.shape[0] == axes:
+            return _entries_at(gradient, indices)
         gradient = to_dense(gradient)
-    axes = indices.layout.shape[0]
-    shape = gradient.layout.shape
     flat = gradient.reshape(-1, *shape[axes:])
     return flat.index_select(0, flat_places(indices, shape[:axes]))
+
+
+def _entries_at(gradient: Any, indices: Any) -> Any:
+    """Return what a sparse gradient has at places, zeros where nothing; costs what its entries
+    do.
+    """
+    whole = coalesce(gradient)
+    if whole.array.indices is indices.array:
+        return values(whole)
+    shape, axes = gradient.layout.shape, indices.layout.shape[0]
+    own = values(whole)
+    n, rest = own.layout.shape[0], own.layout.shape[1:]
+    wanted = flat_places(indices, shape[:axes]).contiguous()
+    if not n:
+        return own.sum(0).expand((wanted.layout.shape[0], *rest))
+    known = flat_places(indices_of(whole), shape[:axes]).contiguous()
+    at = searchsorted(known, wanted).clamp(max=n - 1)
+    is_there: Any = (known.index_select(0, at) == wanted).reshape(-1, *[1] * len(rest))
+    nothing = zeros((), dtype=own.layout.dtype, device=own.layout.device)
+    return OPS["where"].public(is_there, own.index_select(0, at), nothing)
 
 
 def sparse_coo_tensor(
@@ -171,6 +196,7 @@ def to_sparse(input: Tensor, sparse_dim: Any = None, *, layout: Any = None) -> T
     return recorded(  # type: ignore[no-any-return]
         made, "ToSparseBackward0" if sparse_dim is not None else "ToSparseBackward1", (input,),
         lambda g: (to_dense(g) if is_sparse(g) else g,),
+        lambda t, _: made_of(rows, part_at(t[0], rows), shape, is_coalesced=True),
     )  # fmt: skip
 
 
@@ -190,7 +216,11 @@ def to_dense(
     with no_grad():
         made = dense_of(input)
     made = recorded(
-        made, "ToDenseBackward0", (input,), lambda g: (masked(g, input, masked_grad is not False),)
+        made,
+        "ToDenseBackward0",
+        (input,),
+        lambda g: (masked(g, input, masked_grad is not False),),
+        lambda t, _: to_dense(t[0]),
     )
     return made if dtype is None else made.to(dtype_of(dtype))  # type: ignore[no-any-return]
 
@@ -215,7 +245,11 @@ def coalesce(input: Tensor) -> Tensor:
     if input.array.is_coalesced:
         return input
     return recorded(  # type: ignore[no-any-return]
-        coalesced(input.detach()), "CoalesceBackward0", (input,), lambda g: (g,)
+        coalesced(input.detach()),
+        "CoalesceBackward0",
+        (input,),
+        lambda g: (g,),
+        lambda t, _: coalesce(t[0]),
     )
 
 
@@ -243,6 +277,7 @@ def values(input: Tensor) -> Tensor:
         "ValuesBackward0",
         (input,),
         lambda g: (made_of(places, g, shape, is_coalesced=True),),
+        lambda t, _: part_at(t[0], places),
     )
 
 
@@ -264,7 +299,7 @@ def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
 
 def entries_of(input: Any) -> tuple[Any, Any, bool]:
     """Return places, recorded values, and whether they are coalesced, which a history asks for."""
-    if input.edge is not None:
+    if input.edge is not None or (modes.special and levels_of((input,))):
         input = coalesce(input)
         return indices_of(input), values(input), True
     return indices_of(input), values_of(input), input.array.is_coalesced

@@ -46,7 +46,15 @@ def product(input: Any, other: Any, by_place: bool = False) -> Any:
         return by_input, by_other
 
     name = "SparseAddmmBackward0" if by_place else "MmBackward0"
-    return recorded(made, name, (input, other), gradients)
+    return recorded(made, name, (input, other), gradients, _tangent)
+
+
+def _tangent(tangents: list[Any], factors: list[Any]) -> Any:
+    (of_first, of_second), (first, second) = tangents, factors
+    if of_first is None:
+        return product(first, of_second)
+    found = product(of_first, second)
+    return found if of_second is None else found + product(first, of_second)
 
 
 def _gradient_by_sparse(g: Any, input: Any, other: Any, by_place: bool) -> Any:
@@ -96,7 +104,8 @@ def _both_sparse(input: Any, other: Any) -> Any:
             masked(to_dense(input).t() @ dense, other) if other.edge is not None else None,
         )
 
-    return recorded(made, "SparseSparseMatmulBackward0", (input, other), gradients)
+    name = "SparseSparseMatmulBackward0"
+    return recorded(made, name, (input, other), gradients, _tangent)
 
 
 def _expanded(a: Any, b: Any, shape: tuple[int, int]) -> Any:

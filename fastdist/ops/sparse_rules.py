@@ -29,10 +29,16 @@ from .sparse_conversion import coalesce, entries_of, made_of, masked, part_at, t
 
 
 def _by_values(input: Any, name: str, forward: Callable[[Any], Any], back: Any) -> Any:
-    """Return input with other values, forward(its own); the gradient is back(gradient)."""
+    """Return input with other values, forward(its own), linear; the gradient is back(gradient)."""
     with no_grad():
         made = with_values(input, forward(values_of(input)))
-    return recorded(made, name, (input,), lambda g: (back(g),))
+    return recorded(
+        made,
+        name,
+        (input,),
+        lambda g: (back(g),),
+        lambda t, _: _by_values(t[0], name, forward, back),
+    )
 
 
 @on_sparse("neg")
@@ -61,7 +67,13 @@ def _move(input: Any, device: Any, *more: Any) -> Any:
             input.layout.shape,
             input.array.is_coalesced,
         )
-    return recorded(made, "ToCopyBackward0", (input,), lambda g: (g.to(before),))
+    return recorded(
+        made,
+        "ToCopyBackward0",
+        (input,),
+        lambda g: (g.to(before),),
+        lambda t, _: t[0].to(device),
+    )
 
 
 @on_sparse("add")
@@ -84,8 +96,20 @@ def _add(input: Any, other: Any, alpha: Any = 1) -> Any:
     with no_grad():
         made = _joined(input.detach().to(dtype), other.detach().to(dtype), alpha)
     return recorded(
-        made, "AddBackward0", (input, other), lambda g: (g, g if alpha == 1 else g * alpha)
+        made,
+        "AddBackward0",
+        (input, other),
+        lambda g: (g, g if alpha == 1 else g * alpha),
+        lambda t, _: _added(t[0], t[1], alpha),
     )
+
+
+def _added(input: Any, other: Any, alpha: Any) -> Any:
+    """Return the tangent of a sum, of which one part may have none."""
+    if other is None:
+        return input
+    scaled = other if alpha == 1 else other * alpha
+    return scaled if input is None else input + scaled
 
 
 def _joined(input: Any, other: Any, alpha: Any) -> Any:
@@ -121,7 +145,11 @@ def _dense_and_sparse(dense: Any, entries: Any, alpha: Any) -> Any:
         added = entries.detach().to(dtype)
         add_entries(made, added if alpha == 1 else added * alpha)
     return recorded(
-        made, "AddBackward0", (dense, entries), lambda g: (g, g if alpha == 1 else g * alpha)
+        made,
+        "AddBackward0",
+        (dense, entries),
+        lambda g: (g, g if alpha == 1 else g * alpha),
+        lambda t, _: to_dense(_added(t[0], t[1], alpha)),
     )
 
 
@@ -259,6 +287,8 @@ def _norm(input: Any, *attributes: Any) -> Any:
 
 @on_sparse("view")
 def _view(input: Any, *shape: Any) -> Any:
+    if tuple(shape[0]) == input.layout.shape:
+        return _by_values(input, "AliasBackward0", lambda v: v, lambda g: g)
     raise RuntimeError(
         "reshape is not implemented for sparse tensors; call to_dense() first, or make a tensor of "
         "_indices() and _values() that are reshaped"
@@ -274,6 +304,8 @@ def _div(input: Any, other: Any, *rounding: Any) -> Any:
         )
     if rounding and rounding[0] is not None:
         raise refusal("div.rounding_mode", input)
+    if isinstance(other, Tensor) and (other.edge is not None or other.extra is not None):
+        return _scaled(input, 1 / other)
     return _by_values(input, "DivBackward0", lambda v: v / other, lambda g: g / other)
 
 
@@ -340,8 +372,14 @@ def total(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None)
     dims = tuple(sorted({d % rank if -rank <= d < rank else _outside(d, rank) for d in dims}))
     if not dims:
         with no_grad():
-            total = values_of(input).sum()
-        return recorded(total, "SumBackward0", (input,), lambda g: (_spread(g, input),))
+            whole = values_of(input).sum()
+        return recorded(
+            whole,
+            "SumBackward0",
+            (input,),
+            lambda g: (_spread(g, input),),
+            lambda t, _: t[0].sum(),
+        )
     return _sum_along(input, dims, keepdim)
 
 
@@ -380,7 +418,9 @@ def _sum_along(input: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     def gradients(g: Any) -> tuple[Any]:
         return (_spread(to_dense(g).reshape(expanded), input),)
 
-    return recorded(made, "SparseSumBackward0", (input,), gradients)
+    return recorded(
+        made, "SparseSumBackward0", (input,), gradients, lambda t, _: total(t[0], dims, keepdim)
+    )
 
 
 def _places(axes: Any, like: Any) -> Any:
@@ -412,7 +452,13 @@ def _unsqueeze(input: Any, dim: int) -> Any:
         else:
             own = own.unsqueeze(at - axes + 1)
         made = sparse_tensor(indices, own, whole, input.array.is_coalesced)
-    return recorded(made, "UnsqueezeBackward0", (input,), lambda g: (to_dense(g).squeeze(at),))
+    return recorded(
+        made,
+        "UnsqueezeBackward0",
+        (input,),
+        lambda g: (to_dense(g).squeeze(at),),
+        lambda t, _: t[0].unsqueeze(at),
+    )
 
 
 @on_sparse("permute")
@@ -436,7 +482,13 @@ def _permute(input: Any, dims: Any) -> Any:
         stays = order[:axes] == tuple(range(axes)) and input.array.is_coalesced
         made = sparse_tensor(indices, own, [shape[d] for d in order], stays)
     back = tuple([order.index(i) for i in range(len(order))])
-    return recorded(made, "PermuteBackward0", (input,), lambda g: (g.permute(back),))
+    return recorded(
+        made,
+        "PermuteBackward0",
+        (input,),
+        lambda g: (g.permute(back),),
+        lambda t, _: t[0].permute(order),
+    )
 
 
 @on_sparse("transpose", "swapaxes")

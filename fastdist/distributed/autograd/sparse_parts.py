@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import MessageError
+from ...dispatch.tangents import levels_of
 from ...graph.modes import tls
 from ...ops.sparse_conversion import coalesce, made_of, values
 from ...tensor.pickling import parts_of, rebuild_sparse
@@ -31,7 +32,7 @@ def apart(gradients: Sequence[Tensor]) -> tuple[list[Tensor], list[Value]]:
         if not gradient.layout.is_sparse:
             tensors.append(gradient)
             continue
-        indices, own, shape, is_coalesced, _ = parts_of(gradient)
+        indices, own, shape, is_coalesced, _ = _parts(gradient)
         told += (len(tensors), int(is_coalesced), len(shape), *shape)
         tensors += (indices, own)
     return tensors, told
@@ -55,7 +56,7 @@ def together(tensors: Sequence[Tensor], words: Words, sender: int) -> Sequence[T
         found += tensors[taken:first]
         try:
             indices, own = tensors[first : first + 2]
-            found.append(rebuild_sparse(indices, own, shape, bool(is_coalesced), False))
+            found.append(rebuild_recorded(indices, own, shape, bool(is_coalesced), False))
         except ValueError as error:
             raise MessageError(f"worker {sender} sent a gradient that is none: {error}") from error
         at, taken = at + 3 + axes, first + 2
@@ -64,11 +65,16 @@ def together(tensors: Sequence[Tensor], words: Words, sender: int) -> Sequence[T
 
 def reduce_sparse(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
     """Return what a sparse tensor travels as: its values lead back to it where it has a history."""
-    if tensor.edge is None or not tls.grad:
-        return rebuild_sparse, parts_of(tensor)
+    return rebuild_recorded, _parts(tensor)
+
+
+def _parts(tensor: Tensor) -> tuple[Any, ...]:
+    """Return a sparse tensor's parts; its values have its history and its tangents."""
+    if not (tensor.edge is not None and tls.grad) and not levels_of((tensor,)):
+        return parts_of(tensor)
     whole = coalesce(tensor)
     indices, _, shape, is_coalesced, requires_grad = parts_of(whole)
-    return rebuild_recorded, (indices, values(whole), shape, is_coalesced, requires_grad)
+    return indices, values(whole), shape, is_coalesced, requires_grad
 
 
 def rebuild_recorded(
@@ -79,6 +85,7 @@ def rebuild_recorded(
     Raises  ValueError for parts that do not fit together
     """
     made = rebuild_sparse(indices, values, shape, is_coalesced, False)
-    if values.edge is None or values.edge.is_accumulate:
+    edge = values.edge
+    if (edge is None or edge.is_accumulate) and not levels_of((values,)):
         return made.requires_grad_() if requires_grad else made
     return made_of(indices, values, made.layout.shape, is_coalesced=is_coalesced)  # type: ignore[no-any-return]

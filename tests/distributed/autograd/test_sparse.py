@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import fastdist as fd
+import fastdist.autograd.forward_ad as fwAD
 import fastdist.distributed.autograd as da
 from fastdist import Tensor, optim
 from fastdist.core.errors import MessageError
@@ -232,3 +233,14 @@ def test_gradients_flow_through_sparse_arguments_and_results() -> None:
             found.append([gradients[a].to_dense().numpy(), gradients[b].numpy()])
     for here, there in zip(*found, strict=True):
         np.testing.assert_array_equal(here, there)
+
+
+@on_worker(0)
+def test_tangents_travel_with_sparse_tensors() -> None:
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(matrix(requires_grad=False), matrix(requires_grad=False) * 3)
+        found = fwAD.unpack_dual(rpc.rpc_sync("w1", doubled, (dual,))).tangent
+    assert found is not None and found.is_sparse
+    np.testing.assert_array_equal(
+        found.to_dense().numpy(), 6 * matrix().detach().to_dense().numpy()
+    )
