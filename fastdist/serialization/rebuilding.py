@@ -9,10 +9,12 @@ from typing import Any
 
 from ..core.device import CPU
 from ..core.dtypes import DType
+from ..core.memory_format import MemoryLayout, sparse_coo, strided
 from ..dispatch.set_inplace import require_inside
 from ..tensor.layout import Layout
 from ..tensor.memory import bound, seen_at
 from ..tensor.parameter import Parameter
+from ..tensor.pickling import rebuild_sparse
 from ..tensor.tensor import Tensor, wrap
 from ..tensor.typed_storage import TypedStorage, UntypedStorage
 
@@ -52,6 +54,36 @@ def rebuild_tensor_v3(
     """Return a tensor of a dtype over a part of a storage of bytes. Raises as rebuild_tensor."""
     tensor = _over(storage, storage_offset, size, stride, dtype)
     return tensor.requires_grad_() if requires_grad else tensor
+
+
+def get_layout(name: Any) -> MemoryLayout:
+    """Return PyTorch's word for how elements lie.
+
+    Raises  NotImplementedError for layouts that fastdist does not have
+    """
+    for layout in (strided, sparse_coo):
+        if name == f"torch.{layout.name}":
+            return layout
+    raise NotImplementedError(
+        f"this file holds a tensor of the layout {name!r}, which fastdist does not have; save "
+        "to_sparse_coo() or to_dense() of it, with PyTorch"
+    )
+
+
+def rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
+    """Return a sparse tensor of (coordinates, values, size) and, but in old files, whether it is
+    coalesced.
+
+    Raises  ValueError, TypeError for parts that do not fit
+    """
+    if layout is not sparse_coo or type(data) is not tuple or len(data) not in (3, 4):
+        raise TypeError(f"a sparse tensor is made of its parts, got {layout!r} and {data!r}")
+    indices, values, size, is_coalesced = (*data, False)[:4]
+    for part in (indices, values):
+        _require_tensor(part)
+    if any(type(length) is not int for length in size) or len(size) > _MOST_AXES:
+        raise TypeError(f"a tensor has at most {_MOST_AXES} axes and ints for its sizes: {size!r}")
+    return rebuild_sparse(indices, values.detach(), size, is_coalesced is True, False)
 
 
 def _over(storage: Any, offset: Any, size: Any, stride: Any, dtype: DType | None) -> Tensor:

@@ -169,6 +169,8 @@ _PLAIN: Final[dict[Any, Call]] = {
             own("torch._utils", "_rebuild_tensor"),
             own("torch._utils", "_rebuild_tensor_v2"),
             own("torch._utils", "_rebuild_tensor_v3"),
+            own("torch._utils", "_rebuild_sparse_tensor"),
+            own("torch.serialization", "_get_layout"),
             own("torch._utils", "_rebuild_parameter"),
             own("torch._utils", "_rebuild_parameter_with_state"),
         )

@@ -16,10 +16,12 @@ from ..core.atomic_file import atomic_file
 from ..core.device import Device
 from ..core.dtypes import DType
 from ..core.errors import MissingFolderError
+from ..core.memory_format import MemoryLayout, sparse_coo
 from ..devices.backend import backend_of
 from ..tensor.layout import contiguous_strides
 from ..tensor.memory import memory_and_offset
 from ..tensor.parameter import Parameter
+from ..tensor.pickling import parts_of
 from ..tensor.tensor import Size, Tensor
 from ..tensor.typed_storage import TYPED_STORAGES, TypedStorage, UntypedStorage
 from . import rebuilding
@@ -172,6 +174,8 @@ class _Reducing:
         kind = obj.__class__
         if kind is Size:
             return Size, (tuple(obj),)
+        if kind is MemoryLayout:
+            return rebuilding.get_layout, (f"torch.{obj.name}",)
         if kind is Device:
             return Device, (obj.type,) if obj.index is None else (obj.type, obj.index)
         return NotImplemented
@@ -189,6 +193,13 @@ def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
         if state:
             return rebuilding.rebuild_parameter_with_state, (*arguments, state)
         return rebuilding.rebuild_parameter, arguments
+    if tensor.layout.is_sparse:
+        # As PyTorch's files: what makes it again is not told that it required grad.
+        indices, values, shape, is_coalesced, _ = parts_of(tensor)
+        return rebuilding.rebuild_sparse_tensor, (
+            sparse_coo,
+            (indices, values, Size(shape), is_coalesced),
+        )
     made_of = _parts(tensor, storages)
     if kind is Tensor:
         return rebuilding.rebuild_tensor_v2, made_of
@@ -281,8 +292,15 @@ class _TorchPickler(pickle._Pickler):
         """Write a Parameter as the call that makes it of a tensor."""
         self.save_reduce(*reduce_tensor(obj, self.storages), obj=obj)  # type: ignore[attr-defined]
 
+    def save_layout(self, obj: MemoryLayout) -> None:
+        """Write PyTorch's word for how elements lie as the call that finds it."""
+        self.save_reduce(rebuilding.get_layout, (f"torch.{obj.name}",), obj=obj)  # type: ignore[attr-defined]
+
     def save_tensor(self, obj: Tensor) -> None:
-        """Write a tensor as the call that makes it of its storage."""
+        """Write a tensor as the call that makes it of its storage, or of its parts."""
+        if obj.layout.is_sparse:
+            self.save_reduce(*reduce_tensor(obj, self.storages), obj=obj)  # type: ignore[attr-defined]
+            return
         storage, *numbers, requires_grad, _ = _parts(obj, self.storages)
         call = (
             self._named(rebuilding.rebuild_tensor_v2),
@@ -325,6 +343,7 @@ class _TorchPickler(pickle._Pickler):
     dispatch[Tensor] = save_tensor
     dispatch[Parameter] = save_parameter
     dispatch[Size] = save_size
+    dispatch[MemoryLayout] = save_layout
     dispatch[Device] = save_device
     dispatch[TypedStorage] = save_storage
     dispatch[UntypedStorage] = save_storage

@@ -28,6 +28,8 @@ _OWN: Final[dict[Name, Any]] = {
     ("torch._utils", "_rebuild_tensor"): rebuilding.rebuild_tensor,
     ("torch._utils", "_rebuild_tensor_v2"): rebuilding.rebuild_tensor_v2,
     ("torch._utils", "_rebuild_tensor_v3"): rebuilding.rebuild_tensor_v3,
+    ("torch._utils", "_rebuild_sparse_tensor"): rebuilding.rebuild_sparse_tensor,
+    ("torch.serialization", "_get_layout"): rebuilding.get_layout,
     ("torch._utils", "_rebuild_parameter"): rebuilding.rebuild_parameter,
     ("torch._utils", "_rebuild_parameter_with_state"): rebuilding.rebuild_parameter_with_state,
     ("torch._tensor", "_rebuild_from_type_v2"): rebuilding.rebuild_from_type_v2,

@@ -143,3 +143,29 @@ def test_their_constructors_take_our_tensors(torch: Any) -> None:
     x = fastdist.tensor([1.0, 2.0])
     assert torch.tensor(x).tolist() == torch.as_tensor(x).tolist() == [1.0, 2.0]
     assert fastdist.tensor(torch.ones(2)).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+def test_sparse_tensors_go_there_and_come_back(torch: Any) -> None:
+    def content(library: Any) -> dict[str, Any]:
+        values = library.tensor([1.0, 2.0, 3.5])
+        made = library.sparse_coo_tensor([[0, 2, 0], [1, 0, 1]], values, (3, 3))
+        rows = library.sparse_coo_tensor([[0, 2]], library.ones(2, 3), (4, 3))
+        return {"made": made, "coalesced": made.coalesce(), "rows": rows}
+
+    def facts(found: dict[str, Any]) -> list[Any]:
+        return [
+            (
+                str(one.layout).split(".")[-1],
+                one.is_coalesced(),
+                tuple(one.shape),
+                one._indices().tolist(),
+                one._values().tolist(),
+            )
+            for one in found.values()
+        ]
+
+    for weights_only in (True, False):
+        there = sent(fastdist.save, torch.load, content(fastdist), weights_only=weights_only)
+        here = sent(torch.save, fastdist.load, content(torch), weights_only=weights_only)
+        assert facts(there) == facts(content(torch)) == facts(here)

@@ -14,6 +14,7 @@ import pytest
 
 import fastdist
 from fastdist import nn, optim
+from fastdist.serialization import rebuilding
 
 FILES = Path(__file__).parent / "files"
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
@@ -35,6 +36,20 @@ def values() -> dict[str, Any]:
         "frozen": nn.Parameter(x.clone(), requires_grad=False),
         "dtypes": [fastdist.tensor([0, 1, 2]).to(getattr(fastdist, name)) for name in DTYPES],
         "storage": fastdist.UntypedStorage([1, 2]),
+    }
+
+
+def sparse_values() -> dict[str, Any]:
+    """Return what files/sparse.pt was written from."""
+    coo = fastdist.sparse_coo_tensor
+    made = coo([[0, 2, 0], [1, 0, 1]], fastdist.tensor([1.0, 2.0, 3.5]), (3, 3))
+    return {
+        "as_made": made,
+        "coalesced": made.coalesce(),
+        "rows": coo([[0, 2]], fastdist.ones(2, 3, dtype=fastdist.float64), (4, 3)),
+        "empty": coo(size=(2, 2)),
+        "whole": coo([[1]], fastdist.tensor([2]), (3,)),
+        "layout": fastdist.sparse_coo,
     }
 
 
@@ -94,6 +109,55 @@ def test_tensors_come_back_as_they_were(tensors: Path, options: dict[str, Any]) 
                     want.stride(),
                 )
                 assert one.requires_grad == want.requires_grad and one.is_leaf
+
+
+@pytest.mark.parametrize("options", [{}, {"weights_only": False}, {"mmap": True}])
+@pytest.mark.parametrize("source", ["torch", "ours", "protocol 5"])
+def test_sparse_tensors_come_back_with_their_entries(
+    source: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    path = FILES / "sparse.pt"
+    if source != "torch":
+        protocol = 5 if source == "protocol 5" else 2
+        path = ours(sparse_values(), tmp_path, pickle_protocol=protocol)
+    found = fastdist.load(path, **options)
+    assert found["layout"] is fastdist.sparse_coo
+    for name, wanted in sparse_values().items():
+        if name != "layout":
+            one = found[name]
+            assert (one.layout, one.shape, one.dtype) == (wanted.layout, wanted.shape, wanted.dtype)
+            assert one.is_coalesced() == wanted.is_coalesced()
+            assert one._indices().tolist() == wanted._indices().tolist()
+            assert one._values().tolist() == wanted._values().tolist()
+
+
+def test_a_parameter_that_is_sparse_stays_one(tmp_path: Path) -> None:
+    given = nn.Parameter(sparse_values()["coalesced"])
+    found = fastdist.load(ours(given, tmp_path))
+    assert type(found) is nn.Parameter and found.is_sparse and found.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("layout", "data"),
+    [
+        ("torch.sparse_coo", lambda i, v: (i + 9, v, (3, 3), True)),
+        ("torch.sparse_coo", lambda i, v: (-i, v, (3, 3))),
+        ("torch.sparse_coo", lambda i, v: (i, v, (3,), True)),
+        ("torch.sparse_coo", lambda i, v: (i, v)),
+        ("torch.sparse_coo", lambda i, v: (1, v, (3, 3))),
+        ("torch.sparse_coo", lambda i, v: (i, v, (3, "x"))),
+        ("torch.strided", lambda i, v: (i, v, (3, 3))),
+    ],
+)
+def test_sparse_parts_that_do_not_fit_are_refused(layout: str, data: Any) -> None:
+    parts = data(fastdist.tensor([[0, 1], [1, 2]]), fastdist.ones(2))
+    with pytest.raises((TypeError, ValueError)):
+        rebuilding.rebuild_sparse_tensor(rebuilding.get_layout(layout), parts)
+
+
+def test_other_sparse_layouts_are_refused_by_name() -> None:
+    with pytest.raises(NotImplementedError, match=r"the layout 'torch\.sparse_csr'"):
+        rebuilding.get_layout("torch.sparse_csr")
 
 
 @pytest.mark.parametrize("options", [{}, {"weights_only": False}, {"mmap": True}])
