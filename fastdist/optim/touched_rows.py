@@ -7,7 +7,7 @@ import math
 from ..core.errors import ShapeError
 from ..devices.backend import backend_of
 from ..dispatch.inplace import require_may_change
-from ..ops.sparse import flat_places, indices_of, values_of
+from ..ops.sparse import flat_places, in_order, indices_of, values_of
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
 
@@ -30,7 +30,8 @@ def step_rows(name: str, gradient: Tensor, tensors: list[Tensor], *numbers: floa
     indices, values = indices_of(gradient), values_of(gradient.to(layout.dtype)).contiguous()
     axes, count = indices.layout.shape
     width = math.prod(layout.shape[axes:])
-    places, order = flat_places(indices, layout.shape[:axes]).sort(stable=True)
+    lengths = layout.shape[:axes]
+    places, order = in_order(flat_places(indices, lengths), math.prod(lengths))
     packed = [one if one.layout.contiguous else one.contiguous() for one in tensors]
     backend_of(layout.device.type).kernel(f"touched_rows.{name}")(
         values.array.reshape(count, width),

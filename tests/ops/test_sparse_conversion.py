@@ -160,3 +160,17 @@ def test_second_derivatives_pass_through_values() -> None:
     (g,) = fd.autograd.grad(y, v, create_graph=True)
     (gg,) = fd.autograd.grad(g.sum(), v)
     assert gg.tolist() == [6 * one for one in VALUES]
+
+
+@pytest.mark.parametrize("shape", [(300,), (200_000,), (3, 70_000), (1 << 31, 1 << 31)])
+def test_many_entries_are_added_up_place_by_place(shape: tuple[int, ...]) -> None:
+    random = np.random.default_rng(0)
+    n = 9000
+    places = np.stack([random.choice(random.integers(0, most, 3000), n) for most in shape])
+    values = random.integers(-4, 5, n).astype(np.float64)
+    found = fd.sparse_coo_tensor(places, fd.tensor(values), shape).coalesce()
+    wanted, number = np.unique(places, axis=1, return_inverse=True)
+    np.testing.assert_array_equal(found.indices().numpy(), wanted)
+    sums = np.zeros(wanted.shape[1])
+    np.add.at(sums, number.reshape(-1), values)
+    np.testing.assert_array_equal(found.values().numpy(), sums)
