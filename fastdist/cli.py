@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from fastdist.launch.command_parser import did_you_mean
-
 _HELP = """usage: fastdist COMMAND ...
 
 commands:
@@ -23,10 +21,14 @@ commands:
 """
 _AS_TORCH_HELP = """usage: fastdist as-torch PROGRAM ...
        fastdist as-torch -m MODULE ...
+       fastdist as-torch --stubs FOLDER
 
 Start a Python program in which `import torch` finds fastdist, in all processes that it starts as
 well. What follows is for Python: a script and its arguments, as `python` takes them. Workers of a
 job are started by `fastdist run --as-torch`, other processes by fastdist.install_as_torch().
+
+--stubs writes what type checkers and editors read of such an `import torch`, once for a project: of
+`fastdist as-torch --stubs typings` pyright knows by itself, mypy by MYPYPATH=typings.
 """
 _INFO_HELP = """usage: fastdist info
 
@@ -72,6 +74,8 @@ def _obey(arguments: Sequence[str] | None) -> int:
 
 
 def _hint(name: str, given: Sequence[str]) -> str:
+    from fastdist.launch.command_parser import did_you_mean
+
     near = did_you_mean(name, [*_COMMANDS, "--help", "--version"])
     if not near and (name.startswith("-") or name.endswith(".py") or os.path.isfile(name)):
         return f"; did you mean `fastdist run {' '.join(given)}`?"
@@ -85,10 +89,29 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _as_torch(arguments: Sequence[str]) -> int:
+    if arguments and arguments[0] == "--stubs":
+        return _write_stubs(arguments[1:])
     if arguments and arguments[0] not in _HELP_WORDS:
         _become(arguments)
     print(_AS_TORCH_HELP, end="")
     return 0 if arguments else _USAGE_ERROR
+
+
+def _write_stubs(arguments: Sequence[str]) -> int:
+    from pathlib import Path
+
+    from fastdist.launch.torch_stubs import write_stubs
+
+    if len(arguments) != 1:
+        got = " ".join(arguments) or "none"
+        print(f"fastdist as-torch --stubs: takes one folder, got {got}", file=sys.stderr)
+        return _USAGE_ERROR
+    try:
+        print(f"wrote {write_stubs(Path(arguments[0]))}")
+    except OSError as error:
+        print(f"fastdist as-torch --stubs: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def _become(arguments: Sequence[str]) -> NoReturn:

@@ -8,6 +8,7 @@ every other line must be none to either.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -15,8 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from fastdist.launch.torch_stubs import write_stubs
+
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
+# What `fastdist as-torch --stubs typings` writes; pyright knows a folder of this name by itself.
+STUBS = ROOT / "typings"
 SAMPLES = sorted([*FOLDER.glob("good_*.py"), *FOLDER.glob("bad_*.py")])
 TIMEOUT_S = 300
 
@@ -33,6 +38,7 @@ class Error(NamedTuple):
 
 def main() -> int:
     """Print what is not as the samples say, and return whether there was anything."""
+    write_stubs(STUBS)
     wrong = [
         f"{checker}: {complaint}"
         for checker, errors in (("mypy", mypy_errors()), ("pyright", pyright_errors()))
@@ -47,6 +53,7 @@ def run(*command: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", *command, *map(str, SAMPLES)],
         cwd=ROOT,
+        env={**os.environ, "MYPYPATH": str(STUBS)},
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,

@@ -1,0 +1,61 @@
+"""What type checkers read of `import torch` where only fastdist is installed.
+
+At run time a finder answers for all that lies below `torch` (as_torch.py); a checker runs nothing
+and looks for files. These say of each module that it has fastdist's names, so that a Tensor is one
+class under either name. They are written where a user wants them: beside fastdist itself, mypy
+would not take them from its path, and would take them for the real torch's where that is installed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# PyTorch's modules that programs import by name and that are modules of fastdist, too.
+_NAMES = """
+accelerator amp amp.autocast_mode amp.grad_scaler autograd autograd.forward_ad autograd.function
+autograd.functional autograd.gradcheck autograd.graph autograd.variable backends backends.cpu
+backends.cuda backends.cudnn backends.mkl backends.mkldnn backends.mps backends.openmp compiler cpu
+cpu.amp cuda cuda.amp distributed distributed.autograd distributed.optim distributed.rpc
+distributions distributions.bernoulli distributions.categorical distributions.constraint_registry
+distributions.constraints distributions.distribution distributions.gamma distributions.independent
+distributions.kl distributions.multivariate_normal distributions.normal
+distributions.transformed_distribution distributions.transforms distributions.utils func futures hub
+jit mps multiprocessing nn nn.attention nn.functional nn.init nn.modules nn.parallel nn.parameter
+nn.utils nn.utils.clip_grad nn.utils.convert_parameters nn.utils.parametrizations
+nn.utils.parametrize nn.utils.prune nn.utils.rnn nn.utils.spectral_norm nn.utils.stateless
+nn.utils.weight_norm onnx optim optim.adagrad optim.adam optim.adamw optim.lbfgs optim.lr_scheduler
+optim.optimizer optim.rmsprop optim.sgd optim.sparse_adam optim.swa_utils overrides random
+serialization sparse special storage testing torch_version types utils utils.checkpoint utils.data
+utils.data.dataloader utils.data.dataset utils.data.distributed utils.data.sampler utils.dlpack
+utils.tensorboard version xpu
+"""
+MODULES = tuple(_NAMES.split())
+# mypy does not follow an `__all__` that is made of another's.
+_MORE = {
+    "distributions": "distributions.transforms",
+    "utils.data": "data",
+    "utils.data.dataloader": "data",
+    "utils.data.dataset": "data",
+    "utils.data.sampler": "data",
+}
+
+
+def write_stubs(folder: Path) -> Path:
+    """Write the stubs of torch into folder, over those that are there, and return where they lie.
+
+    Raises  OSError where that cannot be done
+    """
+    root = folder / "torch"
+    _write(root, "from fastdist import *\n")
+    for name in MODULES:
+        homes = [name, _MORE[name]] if name in _MORE else [name]
+        text = "".join(f"from fastdist.{home} import *\n" for home in homes)
+        _write(root.joinpath(*name.split(".")), text)
+    return root
+
+
+def _write(folder: Path, imports: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    text = f"# Written by `fastdist as-torch --stubs`.\n{imports}"
+    # No .pyi: of a stub without a source pyright warns at each import.
+    (folder / "__init__.py").write_text(text, encoding="utf-8")

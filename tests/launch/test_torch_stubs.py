@@ -1,0 +1,44 @@
+"""What tells type checkers of `import torch`; tests/types holds what they make of it."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from fastdist.cli import main
+from fastdist.launch.torch_stubs import MODULES
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_each_stub_is_of_a_module_that_there_is(name: str) -> None:
+    assert importlib.util.find_spec(f"fastdist.{name}") is not None
+
+
+def test_the_command_writes_a_stub_for_each_module(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["as-torch", "--stubs", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"wrote {tmp_path / 'torch'}\n"
+    written = {path.parent.relative_to(tmp_path) for path in tmp_path.rglob("__init__.py")}
+    assert written == {Path("torch"), *(Path("torch", *name.split(".")) for name in MODULES)}
+
+
+def test_stubs_can_be_written_over_older_ones(tmp_path: Path) -> None:
+    assert main(["as-torch", "--stubs", str(tmp_path)]) == 0
+    assert main(["as-torch", "--stubs", str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize("given", [[], ["a", "b"]])
+def test_the_command_takes_one_folder(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["as-torch", "--stubs", *given]) == 2
+    assert "takes one folder, got" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_told_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "torch").write_text("a file")
+    assert main(["as-torch", "--stubs", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith("fastdist as-torch --stubs: ")
