@@ -7,9 +7,9 @@ alone, since it brings a package of its own.
 from __future__ import annotations
 
 from ..core.missing import explain_missing, instead
-from . import checkpoint, data, dlpack, npz, safetensors
+from . import _pytree, checkpoint, data, dlpack, npz, safetensors
 
-__all__ = ["checkpoint", "data", "dlpack", "npz", "safetensors"]
+__all__ = ["_pytree", "checkpoint", "data", "dlpack", "npz", "safetensors"]
 
 instead({f"{__name__}.tensorboard": "say `import fastdist.utils.tensorboard` first"})
 explain_missing(__name__, data.__name__)
