@@ -17,14 +17,15 @@ from typing import Any
 
 _JSON = Path(__file__).parents[1] / "tests/namespace/torch_names.json"
 ROOMS = (
-    "", "Tensor", "accelerator", "amp", "autograd", "autograd.forward_ad", "autograd.functional",
-    "autograd.graph", "autograd.profiler", "cuda", "distributions", "fft", "func", "futures", "linalg",
-    "multiprocessing", "nn", "nn.attention", "nn.functional", "nn.init", "nn.Module", "nn.modules",
-    "nn.parallel", "nn.utils", "nn.utils.parametrizations", "nn.utils.parametrize",
-    "nn.utils.prune", "nn.utils.rnn", "nn.utils.stateless", "optim", "optim.lr_scheduler",
-    "optim.swa_utils", "overrides", "profiler", "random", "signal.windows", "special", "types",
-    "utils", "utils.benchmark", "utils.checkpoint", "utils.data", "utils.dlpack", "utils.hooks",
-    "utils.model_zoo", "utils.module_tracker", "utils.weak",
+    "", "Tensor", "accelerator", "amp", "autograd", "autograd.forward_ad",
+    "autograd.functional", "autograd.graph", "autograd.profiler", "cuda", "distributions",
+    "fft", "func", "futures", "linalg", "multiprocessing", "nn", "nn.attention",
+    "nn.functional", "nn.init", "nn.Module", "nn.modules", "nn.parallel", "nn.utils",
+    "nn.utils.parametrizations", "nn.utils.parametrize", "nn.utils.prune", "nn.utils.rnn",
+    "nn.utils.stateless", "optim", "optim.lr_scheduler", "optim.swa_utils", "overrides",
+    "profiler", "random", "signal.windows", "special", "types", "utils", "utils.benchmark",
+    "utils.checkpoint", "utils.data", "utils.dlpack", "utils.hooks", "utils.model_zoo",
+    "utils.module_tracker", "utils.weak",
 )  # fmt: skip
 
 # What files leave lying about: no user has these from them.

@@ -11,8 +11,8 @@ from ..core.device import CPU
 from ..core.errors import DTypeError, GraphError, ShapeError
 from ..dispatch.constants import held
 from ..dispatch.copy_inplace import copy_
+from ..dispatch.kinds import require_kinds
 from ..dispatch.op import OPS
-from ..ops.refusals import require_tensors
 from ..ops.strided import as_strided
 from ..tensor.tensor import Tensor, from_array
 
@@ -32,7 +32,7 @@ def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Te
     Raises  RuntimeError for a tensor that requires grad, TypeError for one of another dtype or on
             another device, or where callable returns no number
     """
-    require_tensors("map_", other=other)
+    require_kinds(map_, (self, other, callable), {}, set(), ())
     return _written(self, "map_", (other,), callable)
 
 
@@ -42,7 +42,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
     Raises  RuntimeError for a tensor that requires grad, TypeError for one of another dtype or on
             another device, or where callable returns no number
     """
-    require_tensors("map2_", x=x, y=y)
+    require_kinds(map2_, (self, x, y, callable), {}, set(), ())
     return _written(self, "map2_", (x, y), callable)
 
 
