@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import pickle
 
 import pytest
@@ -38,8 +37,3 @@ def test_parts_that_do_not_fit_are_refused() -> None:
     for given in ((places, values, (3,)), (places, values, (10, 2)), (places[0], values, (10,))):
         with pytest.raises(ValueError, match="do not fit"):
             rebuild_sparse(*given, False, False)
-
-
-def test_memory_that_is_not_there_is_not_saved() -> None:
-    with pytest.raises(NotImplementedError, match="not implemented for sparse tensors"):
-        fd.save({"s": sample().detach()}, io.BytesIO())

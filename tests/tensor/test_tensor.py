@@ -98,7 +98,7 @@ def test_tensor_is_a_constructor_as_pytorch_s_old_one() -> None:
     assert fastdist.LongTensor(x).tolist() == [1, 2]
     with pytest.raises(TypeError, match="expected float32 on cpu"):
         fastdist.FloatTensor(x)
-    with pytest.raises(TypeError, match="sizes must be integers"):
+    with pytest.raises(TypeError, match="must be an integer or a tuple of integers, not str '3'"):
         fastdist.Tensor(2, "3")
 
 
