@@ -155,8 +155,9 @@ def lstsq(
 
     Shape   (..., m, n), (..., m, k) -> (..., n, k), (..., k) or empty, (...), (..., min(m, n)) or
             empty; B may be a vector, or a batch of them
-    Note    every driver goes by singular values; "gels" tells no rank, and only "gelsd" and "gelss"
-            tell the values. Residuals are there for m > n and full rank
+    Note    every driver goes by singular values; they differ in what they tell besides, as in
+            PyTorch: "gelsy" (the default) no residuals, "gels" no rank, "gelsd" and "gelss" all.
+            Residuals are there for m > n and full rank
     """
     name = "torch.linalg.lstsq"
     shape, right = require_matrix(name, A, "input"), B.layout.shape
@@ -185,7 +186,7 @@ def lstsq(
     nothing = empty(0, dtype=A.dtype, device=A.device)
     residuals = nothing
     m, n = shape[-2:]
-    if m > n and bool((rank == n).all()):
+    if m > n and driver not in (None, "gelsy") and bool((rank == n).all()):
         residuals = (A @ solution - given).square().sum(-2)
     return return_types.linalg_lstsq(
         solution.squeeze(-1) if is_vector else solution,

@@ -40,21 +40,25 @@ def require_square(name: str, input: Tensor, what: str = "A") -> Shape:
 
 
 def require_computable(name: str, kernel: str, input: Tensor) -> None:
-    """Raise for a dtype that LAPACK has no numbers of: RuntimeError for integers, as PyTorch, and
-    NotImplementedError for narrow floats.
-    """
+    """Raise NotImplementedError for a dtype that LAPACK has no numbers of."""
     dtype = input.layout.dtype
     if dtype is float32 or dtype is float64:
         return
+    require_real(name, input)
     word = WORDS.get(dtype.name, dtype.name)
-    if dtype.is_floating_point:
-        raise NoKernelError(
-            f"\"{kernel}\" not implemented for '{word}': {name} computes in float32 or float64"
-        )
-    raise DTypeError(
-        f"{name}: Expected a floating point or complex tensor as input. Got {word}; cast with "
-        ".to(fastdist.float32)"
+    raise NoKernelError(
+        f"\"{kernel}\" not implemented for '{word}': {name} computes in float32 or float64"
     )
+
+
+def require_real(name: str, input: Tensor) -> None:
+    """Raise RuntimeError, which is a NotImplementedError as well, for what is not floating."""
+    dtype = input.layout.dtype
+    if not dtype.is_floating_point:
+        raise NoKernelError(
+            f"{name}: Expected a floating point or complex tensor as input. Got "
+            f"{WORDS.get(dtype.name, dtype.name)}; cast with .to(fastdist.float32)"
+        )
 
 
 def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from ..core.dtypes import bool_, int64
+from ..core.dtypes import bool_, float16, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
+from ..dispatch.rules import DimError
 from ..tensor.tensor import Tensor
 from .creation import eye
 from .joining import cat
 from .linear_systems import inverted
-from .matrix_checks import require_square
+from .matrix_checks import require_real, require_square
 from .refusals import WORDS
 
 
@@ -90,12 +91,7 @@ def _exponential(A: Any) -> Any:
 
 def _require_exponent(A: Tensor) -> None:
     require_square("linalg.matrix_exp", A)
-    if not A.layout.dtype.is_floating_point:
-        word = WORDS.get(A.layout.dtype.name, A.layout.dtype.name)
-        raise DTypeError(
-            "linalg.matrix_exp: Expected a floating point or complex tensor as input. Got "
-            f"{word}; cast with .to(fastdist.float32)"
-        )
+    require_real("linalg.matrix_exp", A)
 
 
 @composite(name="matrix_exp", linalg=True)
@@ -210,6 +206,7 @@ def linalg_matmul(input: Tensor, other: Tensor) -> Tensor:
 @composite(linalg=True, takes_out=True)
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Return the sum of x * y along dim; other axes broadcast."""
+    require_real("linalg.vecdot", x)
     if x.layout.shape and y.layout.shape and x.layout.shape[dim] != y.layout.shape[dim]:
         raise ShapeError(
             "inconsistent tensor size, expected x and y to have the same number of elements along "
@@ -228,19 +225,22 @@ def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
 @composite(name="cross", linalg=True, takes_out=True)
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Return the cross products of vectors of three elements along dim; other axes broadcast."""
+    if not input.layout.shape and not other.layout.shape:
+        raise DimError(f"Dimension specified as {dim} but tensor has no dimensions: linalg.cross")
     return input.cross(other, dim)
 
 
 @composite(linalg=True)
-def vander(x: Tensor, N: int | None = None) -> Tensor:
+def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """Return the powers of each element, from x**0 on, N of them, as many as x has unless told.
 
     Shape   (..., n) -> (..., n, N)
     """
     dtype = x.layout.dtype
-    if dtype is bool_:
+    if dtype is bool_ or dtype is float16:
         raise DTypeError(
-            "linalg.vander supports floating point, complex, and integer tensors, but got Bool"
+            "linalg.vander supports floating point, complex, and integer tensors, but got "
+            f"{WORDS[dtype.name]}"
         )
     if N is None:
         N = x.layout.shape[-1] if x.layout.shape else 1

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core.errors import DTypeError, ShapeError
+from ..core.errors import ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.rules import normalize_axis
 from ..tensor.tensor import Tensor
 from .linear_systems import inverse_parts
-from .matrix_checks import require_matrix, require_square
-from .refusals import WORDS
+from .matrix_checks import require_matrix, require_real, require_square
 from .spectra import values_of
 
 _SIZES: Any = {"fro", "nuc", math.inf, -math.inf, 1, -1, 2, -2}
@@ -23,12 +22,7 @@ def _floating(name: str, x: Tensor, dtype: Any) -> Any:
 
     Raises  RuntimeError if it is not floating
     """
-    if not x.layout.dtype.is_floating_point:
-        word = WORDS.get(x.layout.dtype.name, x.layout.dtype.name)
-        raise DTypeError(
-            f"{name}: Expected a floating point or complex tensor as input. Got {word}; cast with "
-            ".to(fastdist.float32)"
-        )
+    require_real(name, x)
     return x if dtype is None else x.to(dtype)
 
 
@@ -93,7 +87,7 @@ def _extreme(sizes: Any, axis: int, largest: bool, keepdim: bool) -> Any:
     return sizes.amax(axis, keepdim) if largest else sizes.amin(axis, keepdim)
 
 
-def _is_of_matrices(ndim: int, ord: Any, dim: Any) -> bool:
+def _is_of_matrices(ndim: int, dim: Any) -> bool:
     """Return whether linalg.norm means the norm of matrices; see there."""
     if dim is not None:
         count = 1 if hasattr(dim, "__index__") else len(dim)
@@ -119,9 +113,8 @@ def linalg_norm(
     """
     if ord is None:
         return linalg_vector_norm(A, 2, dim, keepdim, dtype=dtype)
-    if isinstance(ord, str) and dim is None:
-        return matrix_norm(A, ord, (-2, -1), keepdim, dtype=dtype)
-    if not _is_of_matrices(len(A.layout.shape), ord, dim):
+    is_of_matrices = _is_of_matrices(len(A.layout.shape), dim)
+    if not (is_of_matrices or isinstance(ord, str)):
         return linalg_vector_norm(A, ord, dim, keepdim, dtype=dtype)
     return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.dtypes import DType
 from ..core.errors import ShapeError
-from ..dispatch.composite import composite
+from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
 from ..dispatch.rules import normalize_axes
@@ -170,8 +170,15 @@ def norm(
     out: Any = None,
     dtype: Any = None,
 ) -> Tensor:
-    """Return the vector norm of order p over dim; "fro" is 2."""
-    if p == "nuc" or not isinstance(p, int | float | str) or (isinstance(p, str) and p != "fro"):
-        raise RuntimeError(f'norm: p is a number or "fro", got {p!r}')
+    """Return the vector norm of order p over dim; "fro" is 2, "nuc" the sum of a matrix's singular
+    values.
+    """
+    if p == "nuc":
+        axes = (-2, -1) if dim is None else dim
+        return COMPOSITES["linalg.matrix_norm"].call(  # type: ignore[no-any-return]
+            input, "nuc", axes, keepdim, dtype=dtype, out=out
+        )
+    if not isinstance(p, int | float | str) or (isinstance(p, str) and p != "fro"):
+        raise RuntimeError(f'norm: p is a number, "fro" or "nuc", got {p!r}')
     result = OPS["vector_norm"].public(input, 2 if p == "fro" else p, dim, keepdim, dtype=dtype)
     return given_out("norm", out, result, (input,))
