@@ -1,4 +1,4 @@
-"""Weights of orthonormal rows or columns, by the matrix exponential and by reflections."""
+"""Weights of orthonormal rows or columns, by each of the maps that keep them so."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def orthogonal(shape: tuple[int, ...], kind: str | None) -> Any:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("kind", ["matrix_exp", "householder", None])
+@pytest.mark.parametrize("kind", ["matrix_exp", "cayley", "householder", None])
 def test_a_weight_stays_orthogonal_while_it_learns(
     kind: str | None, shape: tuple[int, ...]
 ) -> None:
@@ -46,7 +46,7 @@ def test_a_weight_stays_orthogonal_while_it_learns(
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("kind", ["matrix_exp", "householder"])
+@pytest.mark.parametrize("kind", ["matrix_exp", "cayley", "householder"])
 def test_an_orthogonal_weight_may_be_assigned(kind: str) -> None:
     module = orthogonal((3, 3), kind)
     given = fd.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]], dtype=fd.float64)
@@ -68,11 +68,31 @@ def test_the_exponential_of_a_turn_is_the_turn(angle: float) -> None:
     assert pulled[1, 0].item() == pytest.approx(-np.sin(angle))
 
 
-def test_what_is_not_there_says_so() -> None:
+@pytest.mark.parametrize("shape", SHAPES)
+def test_reflections_start_from_an_orthonormal_weight_without_a_base(
+    shape: tuple[int, ...],
+) -> None:
+    module: Any = nn.Module()
+    drawn = fd.randn(*shape[:-2], max(shape[-2:]), min(shape[-2:]), dtype=fd.float64)
+    given = fd.linalg.qr(drawn).Q
+    given = given.mT if shape[-2] < shape[-1] else given
+    module.weight = nn.Parameter(given.clone())
+    parametrizations.orthogonal(module, "weight", "householder", use_trivialization=False)
+    assert fd.allclose(module.weight, given, atol=1e-12)
+    assert list(module.state_dict()) == ["parametrizations.weight.original"]
+
+
+@pytest.mark.parametrize("kind", ["matrix_exp", "cayley"])
+def test_a_map_of_skew_matrices_takes_no_weight_without_a_base(kind: str) -> None:
     layer = nn.Linear(2, 2)
-    for given in ({"orthogonal_map": "cayley"}, {"use_trivialization": False}):
-        with pytest.raises(NotImplementedError, match="use 'matrix_exp' or 'householder'"):
-            parametrizations.orthogonal(layer, **given)  # type: ignore[arg-type]
+    parametrizations.orthogonal(layer, orthogonal_map=kind, use_trivialization=False)
+    assert fd.allclose(gram(layer.weight), fd.eye(2), atol=1e-6)
+    with pytest.raises(NotImplementedError, match="It is not possible to assign to the matrix"):
+        layer.weight = fd.eye(2)
+
+
+def test_what_cannot_be_made_orthogonal_says_so() -> None:
+    layer = nn.Linear(2, 2)
     with pytest.raises(ValueError, match='orthogonal_map has to be one of "matrix_exp"'):
         parametrizations.orthogonal(layer, orthogonal_map="qr")
     with pytest.raises(ValueError, match=r"Expected a matrix or batch of matrices\. Got a tensor"):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
-
-import numpy as np
 
 from ...core.errors import ShapeError
 from ...graph.modes import no_grad
-from ...ops.creation import empty, eye, zeros
+from ...ops.creation import eye, zeros
 from ...ops.joining import cat
+from ...ops.linear_systems import solve
+from ...ops.matrix_functions import matrix_exp
 from ...ops.random import randn
+from ...ops.reflections import geqrf, householder_product, qr
 from ...tensor.tensor import Tensor
 from .. import functional
 from ..module import Module
@@ -133,67 +133,47 @@ def spectral_norm(
     return module
 
 
-# Terms of exp's series: behind them lies 0.5**17 / 17!, less than float64 tells.
-_TERMS = 16
-
-
-def _exp(a: Any) -> Any:
-    """Return the matrix exponential: the series of a halved often enough, squared as often."""
-    size = float(a.detach().abs().sum(-1).amax()) if a.numel() else 0.0
-    halvings = max(0, math.ceil(math.log2(size)) + 1) if size > 0.0 and size < math.inf else 0
-    small = a * 0.5**halvings
-    one = eye(a.shape[-1], dtype=a.dtype, device=a.device)
-    found = one
-    for k in range(_TERMS, 0, -1):
-        found = one + small @ found / k
-    for _ in range(halvings):
-        found = found @ found
-    return found
-
-
-def _reflected(a: Any) -> Any:
-    """Return the first columns of the product of the reflections along a's columns, below whose
-    diagonal, which counts as 1, the reflections' vectors stand.
-    """
-    n, k = a.shape[-2:]
-    below = a.tril(-1)
-    vectors = below + eye(n, k, dtype=a.dtype, device=a.device)
-    sizes = 2.0 / (1.0 + (below * below).sum(-2))
-    found = eye(n, k, dtype=a.dtype, device=a.device).expand(a.shape)
-    for i in range(k - 1, -1, -1):
-        v = vectors.narrow(-1, i, 1)
-        found = found - sizes.narrow(-1, i, 1).unsqueeze(-1) * (v @ (v.mT @ found))
-    return found
-
-
 class _Orthogonal(Module):
     base: Tensor
 
-    def __init__(self, weight: Tensor, orthogonal_map: str) -> None:
+    def __init__(self, weight: Tensor, orthogonal_map: str, use_trivialization: bool) -> None:
         super().__init__()
         self.shape = weight.shape
         self.orthogonal_map = orthogonal_map
-        self.register_buffer("base", None)
+        self.use_trivialization = use_trivialization
+        if use_trivialization:
+            self.register_buffer("base", None)
 
     def forward(self, X: Any) -> Tensor:
         """Return base, turned by what X says."""
         wide = X.shape[-2] < X.shape[-1]
         x = X.mT if wide else X
-        n, k = x.shape[-2:]
-        if self.orthogonal_map == "matrix_exp":
-            lower = functional.pad(x.tril(), [0, n - k])
-            turned = _exp(lower - lower.mT)[..., :k]
-        else:
+        if self.orthogonal_map == "householder":
+            below = x.tril(-1)
+            scales = 2.0 / (1.0 + (below * below).sum(-2))
             # The diagonal's signs stay as they are: nothing is learned through them.
             signs = x.detach().diagonal(dim1=-2, dim2=-1).trunc()
-            turned = _reflected(x) * signs.unsqueeze(-2)
-        found: Any = self.base @ turned
+            turned: Any = householder_product(below, scales) * signs.unsqueeze(-2)
+        else:
+            turned = self._turned_by_skew(x)
+        found: Any = self.base @ turned if self.use_trivialization else turned
         return found.mT if wide else found  # type: ignore[no-any-return]
 
-    def right_inverse(self, Q: Any) -> Tensor:
-        """Take Q, made orthogonal if it is not, for the base, and return what leaves it as it is.
+    def _turned_by_skew(self, x: Any) -> Any:
+        n, k = x.shape[-2:]
+        lower = functional.pad(x.tril(), [0, n - k])
+        skew = lower - lower.mT
+        if self.orthogonal_map == "matrix_exp":
+            return matrix_exp(skew)[..., :k]
+        one = eye(n, dtype=x.dtype, device=x.device)
+        return solve(one - 0.5 * skew, one + 0.5 * skew)[..., :k]
 
-        Raises  ValueError for another shape
+    def right_inverse(self, Q: Any) -> Tensor:
+        """Take Q, made orthogonal if it is not, for the base, and return what leaves it as it is;
+        without a base, return what gives Q.
+
+        Raises  ValueError for another shape, NotImplementedError without a base but for
+                "householder"
         """
         if Q.shape != self.shape:
             raise ValueError(
@@ -201,19 +181,33 @@ class _Orthogonal(Module):
                 f"shape {Q.shape}."
             )
         with no_grad():
-            tall = Q.mT if Q.shape[-2] < Q.shape[-1] else Q
+            wide = Q.shape[-2] < Q.shape[-1]
+            tall = Q.mT if wide else Q
+            if not self.use_trivialization:
+                found = self._reflections_of(tall)
+                return found.mT if wide else found  # type: ignore[no-any-return]
             n, k = tall.shape[-2:]
-            # Columns that a draw completes to a square, made orthonormal on the host.
+            # Columns that a draw completes to a square.
             more = randn(*tall.shape[:-1], n - k, dtype=Q.dtype, device=Q.device)
-            whole = cat([tall, more], -1).detach().to_numpy()
-            q, r = np.linalg.qr(whole)
-            signs = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0.0, -1.0, 1.0)
-            base = empty(q.shape, dtype=Q.dtype, device=Q.device)
-            self.base = base.copy_((q * signs[..., None, :]).astype(q.dtype))
+            q, r = qr(cat([tall, more], -1))
+            negative = r.diagonal(dim1=-2, dim2=-1) < 0.0
+            self.base = q * (1.0 - 2.0 * negative.to(q.dtype)).unsqueeze(-2)
             nothing = zeros(Q.shape, dtype=Q.dtype, device=Q.device)
             rows, columns = Q.shape[-2:]
             # -1: so the reflections along no vector, which turn each axis round, leave all.
             return nothing - eye(rows, columns, dtype=Q.dtype, device=Q.device)
+
+    def _reflections_of(self, tall: Any) -> Any:
+        if self.orthogonal_map != "householder":
+            raise NotImplementedError(
+                "It is not possible to assign to the matrix exponential or the Cayley "
+                "parametrizations when use_trivialization=False."
+            )
+        found, scales = geqrf(tall)
+        signs = found.diagonal(dim1=-2, dim2=-1).sign() * (1.0 - 2.0 * (scales == 0).to(tall.dtype))
+        n, k = tall.shape[-2:]
+        below: Any = found.tril(-1)
+        return below + eye(n, k, dtype=tall.dtype, device=tall.device) * signs.unsqueeze(-2)
 
 
 def orthogonal(
@@ -224,10 +218,11 @@ def orthogonal(
     use_trivialization: bool = True,
 ) -> Module:
     """Let a weight have orthonormal columns, or rows where it is wide: "matrix_exp" (of square
-    ones, unless told otherwise) or "householder".
+    ones, unless told otherwise), "cayley" or "householder".
 
-    Raises  ValueError if there is no such weight, or of fewer than two axes; NotImplementedError
-            for "cayley" and without trivialization
+    Raises  ValueError if there is no such weight, or of fewer than two axes
+    Note    use_trivialization keeps the first weight as the base that is turned; without it
+            "householder" alone can be given a weight, and starts from it
     Source  Lezcano-Casado 2019, "Trivializations for Gradient-Based Optimization on Manifolds"
     """
     weight: Any = getattr(module, name, None)
@@ -245,12 +240,6 @@ def orthogonal(
             'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: '
             f"{orthogonal_map}"
         )
-    if orthogonal_map == "cayley" or not use_trivialization:
-        raise NotImplementedError(
-            "orthogonal: 'cayley' needs a solver of equations and use_trivialization=False a QR "
-            "decomposition by reflections, which are not there; use 'matrix_exp' or 'householder' "
-            "with trivialization"
-        )
-    made = _Orthogonal(weight, orthogonal_map)
+    made = _Orthogonal(weight, orthogonal_map, use_trivialization)
     register_parametrization(module, name, made, unsafe=True)
     return module
