@@ -25,6 +25,12 @@ def _words(text: str) -> frozenset[str]:
 _CONVOLUTIONS = """
     conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d conv_tbc convolution
 """
+_MATRICES = """
+    cholesky cholesky_inverse cholesky_solve geqrf inverse linalg.cholesky linalg.cholesky_ex
+    linalg.cond linalg.eigh linalg.eigvalsh linalg.householder_product linalg.inv linalg.inv_ex
+    linalg.lstsq linalg.matrix_rank linalg.qr linalg.solve linalg.svd linalg.svdvals
+    linalg.tensorinv linalg.tensorsolve lu lu_solve orgqr ormqr pinverse qr svd triangular_solve
+"""
 _LOSSES = """
     cosine_embedding_loss cross_entropy ctc_loss hinge_embedding_loss kl_div l1_loss
     margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss nll_loss poisson_nll_loss
@@ -40,14 +46,15 @@ _LOWER = {
     ),
     "cuda": _words(
         f"""{_CONVOLUTIONS} addbmm addmm addmv addr baddbmm bmm chain_matmul einsum linear
-        linear_kernel matmul mm mv multi_dot prelu prelu_kernel scaled_dot_product_attention"""
+        linear_kernel linalg.multi_dot matmul mm mv prelu prelu_kernel
+        scaled_dot_product_attention"""
     ),
 }
 _FLOAT32 = {
     "cpu": _words(
-        f"""{_LOSSES} adaptive_avg_pool3d avg_pool3d binary_cross_entropy cdist cholesky
-        grid_sample huber_loss inverse lu_solve max_pool3d max_unpool2d max_unpool3d nanquantile
-        pinverse prod quantile trace"""
+        f"""{_LOSSES} {_MATRICES} adaptive_avg_pool3d avg_pool3d binary_cross_entropy cdist
+        grid_sample huber_loss max_pool3d max_unpool2d max_unpool3d nanquantile prod quantile
+        trace"""
     ),
     "cuda": _words(
         f"""{_LOSSES} acos asin cdist cosh cosine_similarity cumprod cumsum dist erfinv exp expm1

@@ -128,8 +128,8 @@ _NO_COMPLEX = (
     "tensors; use linalg.eigh or linalg.eigvalsh of symmetric matrices, linalg.svdvals, or "
     "numpy.linalg.eig(A.numpy())"
 )
-eig = refusing("linalg", "eig", _NO_COMPLEX)
-eigvals = refusing("linalg", "eigvals", _NO_COMPLEX)
+eig = refusing("fastdist.linalg", "eig", _NO_COMPLEX)
+eigvals = refusing("fastdist.linalg", "eigvals", _NO_COMPLEX)
 
 
 @factoring("linalg.svd", node_name="LinalgSvdBackward0")
