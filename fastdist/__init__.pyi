@@ -32,6 +32,7 @@ from . import nn as nn
 from . import onnx as onnx
 from . import optim as optim
 from . import overrides as overrides
+from . import profiler as profiler
 from . import random as random
 from . import serialization as serialization
 from . import signal as signal

@@ -49,6 +49,7 @@ ROOMS = frozenset(
         "onnx",
         "optim",
         "overrides",
+        "profiler",
         "random",
         "serialization",
         "signal",

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.dtypes import bool_, float16
 from ..core.errors import DTypeError, GraphError, ShapeError
+from ..core.time_ranges import time_range, time_ranges
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
 from ..graph.node import Node, node_of, output_number
@@ -76,6 +77,9 @@ def pointwise_inplace(op: PointwiseOp, *, operator: bool = False) -> Callable[..
         operands, attributes = _bind(op, self, args, kwargs)
         if any(is_sparse(operand) for operand in operands):
             return meet_sparse(f"{op.name}_", operands, attributes)  # type: ignore[no-any-return]
+        if modes.tracers and time_ranges.on:
+            with time_range(f"aten::{op.name}_", "op"):
+                return run_inplace(op, self, operands, attributes)
         return run_inplace(op, self, operands, attributes)
 
     def as_operator(self: Tensor, other: Any, **numbers: Any) -> Any:

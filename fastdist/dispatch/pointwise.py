@@ -35,6 +35,7 @@ from .output import write_out
 from .promotion import dtype_of_number, get_default_dtype, result_dtype
 from .sparse_rules import meet_sparse
 from .tangents import carry_pointwise, levels_of
+from .timing import timed, to_be_timed
 
 # Numbers of these names scale an operand: they say nothing about the result's dtype.
 FACTORS = frozenset({"alpha", "value"})
@@ -284,6 +285,8 @@ class PointwiseOp(Op):
     ) -> Any:
         """Check, offer to the tracer, run, record a Node, carry tangents."""
         if modes.tracers:
+            if to_be_timed(self):
+                return timed(self, self.name, self.general, operands, attributes, out)
             operands = cast_operands(self.name, operands)
         given, operands = operands, tuple([_operand(operand) for operand in operands])
         if any(o is NotImplemented for o in operands) or not any(

@@ -25,6 +25,7 @@ from .quick import quicken
 from .sparse_rules import meet_sparse
 from .structured_node import StructuredNode, node_class
 from .tangents import below, levels_of, set_tangent, tangent_of
+from .timing import timed, to_be_timed
 from .way import Plan, Way, layouts_of, may_be_kept, shorten
 
 
@@ -138,6 +139,8 @@ class StructuredOp(Op):
     ) -> Any:
         """Check, offer to the tracer, run, record a Node, carry tangents."""
         if modes.tracers:
+            if to_be_timed(self):
+                return timed(self, self.name, self.general, operands, attributes, out)
             operands = cast_operands(self.name, operands)
         given, operands = operands, tuple([None if o is None else _operand(o) for o in operands])
         if refused(operands) or not any(isinstance(o, Tensor) for o in operands):

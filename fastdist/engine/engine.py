@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from ..core.errors import GraphError
+from ..core.time_ranges import time_range, time_ranges
 from ..graph.anomaly import anomaly, require_no_nan, warn_of
 from ..graph.forward_streams import after_pass, device_of, hand_over, other_streams
 from ..graph.modes import modes, set_grad_mode, tls
@@ -225,9 +226,11 @@ class Engine:
         if one and grads and grads[0] is None and not node.accepts_undefined:
             return (None,) * len(node.edges)
         if task.create_graph or modes.special:
-            return node.apply_recorded(
-                (grads[0] if grads else None) if one else grads, task.keep_graph
-            )
+            given = (grads[0] if grads else None) if one else grads
+            if not time_ranges.on:
+                return node.apply_recorded(given, task.keep_graph)
+            with time_range(node.name(), "backward"):
+                return node.apply_recorded(given, task.keep_graph)
         raw = tuple([None if g is None else g.array for g in grads])
         results = node.apply((raw[0] if raw else None) if one else raw, task.keep_graph)
         wrapped: list[Tensor | None] = []
