@@ -144,7 +144,7 @@ from .amp.switches import clear_autocast_cache as clear_autocast_cache
 from .compiler import compile as compile
 from .namespace.control_flow import cond as cond
 from .nn.positional import constant_pad_nd as constant_pad_nd
-from .nn.positional import conv_tbc as conv_tbc
+from .nn.functional import conv_tbc as conv_tbc
 from .nn.positional import cosine_embedding_loss as cosine_embedding_loss
 from .ops.view_copies import detach_copy as detach_copy
 from .ops.view_copies import diagonal_copy as diagonal_copy

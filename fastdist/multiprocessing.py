@@ -67,6 +67,9 @@ __all__ = [
     "ProcessExitedException",
     "ProcessRaisedException",
     "SpawnContext",
+    "get_all_sharing_strategies",
+    "get_sharing_strategy",
+    "set_sharing_strategy",
     "spawn",
     "start_processes",
 ]
@@ -75,6 +78,29 @@ __all__ = [
 GRACE_S = 30.0
 # Fewer bytes than any pipe holds.
 _MOST_TOLD = 32_000
+
+
+# PyTorch's ways to share memory. Here there is one, which leaves no names behind.
+_STRATEGIES = frozenset({"file_descriptor", "file_system"})
+_strategy = "file_descriptor"
+
+
+def get_all_sharing_strategies() -> set[str]:
+    """Return what set_sharing_strategy takes."""
+    return set(_STRATEGIES)
+
+
+def get_sharing_strategy() -> str:
+    """Return what set_sharing_strategy was given, "file_descriptor" at first."""
+    return _strategy
+
+
+def set_sharing_strategy(new_strategy: str) -> None:
+    """Note one of PyTorch's ways to share memory: the one that is used here needs no choice."""
+    global _strategy
+    if new_strategy not in _STRATEGIES:
+        raise ValueError(f"set_sharing_strategy: {new_strategy!r} is none of {sorted(_STRATEGIES)}")
+    _strategy = new_strategy
 
 
 class ProcessException(FastdistError, RuntimeError):

@@ -8,7 +8,13 @@ from typing import Any
 from .core.missing import explain_missing, instead
 from .tensor.tensor import Tensor
 
-__all__ = ["has_torch_function", "is_tensor_like"]
+__all__ = [
+    "has_torch_function",
+    "has_torch_function_unary",
+    "has_torch_function_variadic",
+    "is_tensor_like",
+    "is_tensor_method_or_property",
+]
 
 instead(
     {
@@ -26,6 +32,22 @@ def is_tensor_like(inp: Any) -> bool:
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Return whether an argument that is no Tensor takes functions of Tensors over."""
     return any(hasattr(type(one), "__torch_function__") for one in relevant_args)
+
+
+def has_torch_function_unary(tensor: Any) -> bool:
+    """Return whether an argument that is no Tensor takes functions of Tensors over."""
+    return has_torch_function((tensor,))
+
+
+def has_torch_function_variadic(*args: Any) -> bool:
+    """Return whether an argument that is no Tensor takes functions of Tensors over."""
+    return has_torch_function(args)
+
+
+def is_tensor_method_or_property(func: Any) -> bool:
+    """Return whether func is a method of Tensor, or what a property of it reads by."""
+    reads = {one.fget for one in vars(Tensor).values() if isinstance(one, property)}
+    return func in reads or getattr(Tensor, getattr(func, "__name__", ""), None) is func
 
 
 explain_missing(__name__)

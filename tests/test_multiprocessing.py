@@ -184,3 +184,15 @@ def test_who_is_interrupted_while_they_run_ends_them(tmp_path: Path) -> None:
 
 def _children_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_way_of_sharing_memory_can_be_chosen_and_changes_nothing() -> None:
+    before = mp.get_sharing_strategy()
+    assert before in mp.get_all_sharing_strategies()
+    mp.set_sharing_strategy("file_system")
+    try:
+        assert mp.get_sharing_strategy() == "file_system"
+    finally:
+        mp.set_sharing_strategy(before)
+    with pytest.raises(ValueError, match="'foo' is none of"):
+        mp.set_sharing_strategy("foo")

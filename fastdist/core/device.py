@@ -83,6 +83,12 @@ class Device:
 CPU = Device("cpu")
 
 
+def no_such_device(type: str) -> str:
+    """Return what is said of a type of device that PyTorch knows and fastdist does not have."""
+    known = ", ".join(one for one in KNOWN_TYPES if one != "sim")
+    return f"{type}: no such device here; what there is, is {known}: use .to(device)"
+
+
 class _Choices(threading.local):
     # The devices that this thread's open blocks chose, innermost last; the first is for good.
     stack: tuple[Device | None, ...] = (None,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import opcode
+import re
 import sys
 from collections.abc import Callable, Iterable
 from types import FrameType, ModuleType
@@ -19,6 +20,57 @@ _INSTEAD = {
     "fastdist._inductor": _NO_GRAPHS,
     "fastdist.export": _NO_GRAPHS,
 }
+
+
+# Names that PyTorch has in families, as patterns -> why none of them is here, and what is.
+_FAMILIES = (
+    (
+        r"""
+        (mkldnn|miopen|cudnn|fbgemm|native)_\w+ batch_norm_(backward_)?(elemt|reduce|update_stats)
+        batch_norm_(gather_)?stats\w* slice_inverse hash_tensor
+        """,
+        "an inner function of PyTorch's libraries: nn.functional has what is done with it",
+    ),
+    (
+        r"""
+        \w*quantize\w* quantized_\w+ q_\w+ qu?int\d\w* QU?Int\w+ int_repr per_(tensor|channel)_\w+
+        choose_qparams\w* empty_quantized fused_moving_avg\w* qscheme ao quantization
+        """,
+        "quantized tensors are not there: compute in float16 or float32",
+    ),
+    (
+        r"""
+        Script\w+ \w+Type (Compilation|Execution)\w+ (import|parse)_\w+ Graph Block Node Value Use
+        Code Argument\w* FunctionSchema JITException LiteScriptModule ErrorReport fork wait
+        """,
+        f"of TorchScript's own; {_NO_GRAPHS}",
+    ),
+    (
+        r"""
+        AliasDb Benchmark\w+ BufferDict CallStack Capsule Concrete\w+ DeepCopyMemoTable FileCheck
+        \w+StorageContext \w*Dispatch\w+ Disable\w+ GraphExecutorState IODescriptor \w+Logger
+        (Module|Parameter)Dict OperatorInfo PyTorchFile\w+ StaticModule Tag Type TracingState
+        USE_\w+ init_num_threads prepare_multiprocessing_environment sym_(con|fresh)\w+
+        """,
+        "of PyTorch's compiled half, which is not here; nn has modules and their containers",
+    ),
+    (r"(get|set|is)_autocast_(ipu|xla)_\w+", "there are no IPUs and TPUs here"),
+    (
+        r"""
+        sparse_(bsc|bsr|csc|csr|compressed)(_tensor)? (ccol|col|crow|row)_indices\w*
+        to_sparse_(bsc|bsr|csc|csr) jagged nested
+        """,
+        "of sparse layouts there is sparse_coo alone: to_sparse() makes it",
+    ),
+    (
+        r"complex\w* view_as_(real|complex)\w* chalf polar i?stft fft Complex\w+",
+        "complex numbers are not there yet",
+    ),
+    (
+        r"float[48]_\w+ u?int[1-7] uint(16|32|64) bits\w+ BFloat16\w+",
+        "of dtypes there are float16, float32, float64, int8 to int64, uint8 and bool",
+    ),
+)
 
 
 def missing(module: str, name: str) -> AttributeError | ImportError:
@@ -69,7 +121,7 @@ def refusing(module: str, name: str, words: str) -> Callable[..., NoReturn]:
 
 
 def _told(whole: str, name: str, module: ModuleType, names: list[str] | None = None) -> str:
-    said = _INSTEAD.get(whole)
+    said = _INSTEAD.get(whole) or _said_of_family(module.__name__, name)
     if said is not None:
         return f"; {said}"
     if name.startswith("__"):
@@ -82,6 +134,16 @@ def _told(whole: str, name: str, module: ModuleType, names: list[str] | None = N
         return f"; nearest in {module.__name__}: {', '.join(near)}"
     listed = ", ".join(names) if len(names) <= _LISTED else f"what dir({module.__name__}) lists"
     return f"; it has: {listed}. CONTRIBUTING.md tells how to add one"
+
+
+def _said_of_family(module: str, name: str) -> str | None:
+    """Return what is said of names of this kind, if PyTorch has them where this one was sought."""
+    if module not in ("fastdist", "fastdist.nn.functional"):
+        return None
+    for patterns, said in _FAMILIES:
+        if any(re.fullmatch(pattern, name) for pattern in patterns.split()):
+            return said
+    return None
 
 
 def _offered(module: ModuleType) -> list[str]:

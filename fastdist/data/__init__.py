@@ -12,7 +12,7 @@ The order of samples depends on the generator alone, not on num_workers.
 
 from __future__ import annotations
 
-from ..core.missing import explain_missing
+from ..core.missing import explain_missing, instead
 from .collate import default_collate, default_convert
 from .dataset import (
     ChainDataset,
@@ -59,4 +59,11 @@ __all__ = [
     "random_split",
 ]
 
+instead(
+    {
+        f"{room}.{name}": "pipes of data are not there: write an IterableDataset or a Dataset"
+        for room in (__name__, "fastdist.utils.data")
+        for name in ("IterDataPipe", "MapDataPipe", "DFIterDataPipe", "functional_datapipe")
+    }
+)
 explain_missing(__name__)

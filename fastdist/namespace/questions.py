@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.device import no_such_device
 from ..core.dtypes import DType
-from ..core.errors import ShapeError
+from ..core.errors import DeviceError, ShapeError
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count
 from ..dispatch.pointwise import memory_order
@@ -132,7 +133,17 @@ def _grad_dtype(self: Tensor) -> DType:
     return self.layout.dtype
 
 
+def _refused(type: str) -> Any:
+    def move(self: Tensor, device: Any = None, non_blocking: bool = False, **more: Any) -> Tensor:
+        raise DeviceError(no_such_device(type))
+
+    move.__name__ = move.__qualname__ = type
+    move.__doc__ = f"Raise RuntimeError: there is no {type} here."
+    return move
+
+
 METHODS: dict[str, Any] = {
+    **{type: _refused(type) for type in ("ipu", "mtia", "xpu")},
     "const_data_ptr": Tensor.data_ptr,
     "dim_order": dim_order,
     "grad_dtype": property(_grad_dtype),

@@ -239,12 +239,15 @@ def _functional() -> str:
 
 
 def _definitions(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the public functions that a module writes out, as a stub has them."""
+    """Yield the public functions and constants that a module writes out, as a stub has them."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             node.args.defaults = [ast.Constant(...)] * len(node.args.defaults)
             result = "" if node.returns is None else ast.unparse(node.returns)
             yield node.name, f"def {node.name}({ast.unparse(node.args)}) -> {result}: ...\n"
+        elif isinstance(node, ast.AnnAssign) and ast.unparse(node.target).isupper():
+            name = ast.unparse(node.target)
+            yield name, f"{name}: {ast.unparse(node.annotation)}\n"
 
 
 def _functions_stub(what: str, up: str, names: dict[str, Any]) -> str:

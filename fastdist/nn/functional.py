@@ -199,6 +199,23 @@ def log_softmax(
     return _ops["log_softmax"](input, _softmax_dim("log_softmax", input, dim), dtype)
 
 
+# The numbers by which grid_sampler knows its modes.
+GRID_SAMPLE_INTERPOLATION_MODES: dict[str, int] = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_SAMPLE_PADDING_MODES: dict[str, int] = {"zeros": 0, "border": 1, "reflection": 2}
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """Return the convolution along the first axis.
+
+    Shape   (time, batch, in), (width, in, out), (out,) -> (time + 2 pad - width + 1, batch, out)
+    """
+    for name, one, ndim in (("Input", input, 3), ("Weight", weight, 3), ("Bias", bias, 1)):
+        if one.dim() != ndim:
+            raise RuntimeError(f"{name} must have {ndim} dims: time, batch, in_channel")
+    rows: Any = _ops["conv1d"](input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return rows.permute(2, 0, 1)  # type: ignore[no-any-return]
+
+
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:

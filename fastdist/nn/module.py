@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from ..compiler import runs_as_it_is
-from ..core.device import Device
+from ..core.device import Device, no_such_device
 from ..core.dtypes import DType, float16, float32, float64
+from ..core.errors import DeviceError
 from ..core.memory_format import MemoryFormat, preserve_format
 from ..graph.modes import no_grad
 from ..graph.node import RemovableHandle
@@ -199,6 +200,18 @@ class Module(StateDict):
         if isinstance(device, int):
             device = f"cuda:{device}"
         return self.to("cuda:0" if device is None else device)
+
+    def xpu(self, device: Any = None) -> Self:
+        """Raise RuntimeError: there are no Intel GPUs here."""
+        raise DeviceError(no_such_device("xpu"))
+
+    def ipu(self, device: Any = None) -> Self:
+        """Raise RuntimeError: there are no IPUs here."""
+        raise DeviceError(no_such_device("ipu"))
+
+    def mtia(self, device: Any = None) -> Self:
+        """Raise RuntimeError: there are no accelerators of Meta's here."""
+        raise DeviceError(no_such_device("mtia"))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Leave the module as it is, and say so once: it runs as it is written."""

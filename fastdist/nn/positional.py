@@ -19,8 +19,6 @@ from ..tensor.tensor import Tensor, from_array
 from . import functional as F
 
 _REDUCTIONS = ("none", "mean", "sum")
-_INTERPOLATIONS = ("bilinear", "nearest", "bicubic")
-_PADDINGS = ("zeros", "border", "reflection")
 _BAGS = ("sum", "mean", "max")
 
 
@@ -168,19 +166,6 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor
 
 
 @checked
-def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """Return the convolution along the first axis.
-
-    Shape   (time, batch, in), (width, in, out), (out,) -> (time + 2 pad - width + 1, batch, out)
-    """
-    for name, one, ndim in (("Input", input, 3), ("Weight", weight, 3), ("Bias", bias, 1)):
-        if one.dim() != ndim:
-            raise RuntimeError(f"{name} must have {ndim} dims: time, batch, in_channel")
-    rows = F.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
-    return rows.permute(2, 0, 1)
-
-
-@checked
 def constant_pad_nd(input: Tensor, pad: Any, value: float = 0) -> Tensor:
     """Return nn.functional.pad by a constant."""
     return F.pad(input, pad, "constant", value)
@@ -199,8 +184,8 @@ def grid_sampler(
     """Return nn.functional.grid_sample; modes are 0 (bilinear), 1 (nearest), 2 (bicubic), paddings
     0 (zeros), 1 (border), 2 (reflection).
     """
-    mode = _word("interpolation_mode", _INTERPOLATIONS, interpolation_mode)
-    padding = _word("padding_mode", _PADDINGS, padding_mode)
+    mode = _word("interpolation_mode", tuple(F.GRID_SAMPLE_INTERPOLATION_MODES), interpolation_mode)
+    padding = _word("padding_mode", tuple(F.GRID_SAMPLE_PADDING_MODES), padding_mode)
     return F.grid_sample(input, grid, mode, padding, align_corners)
 
 

@@ -7,9 +7,24 @@ alone, since it brings a package of its own.
 from __future__ import annotations
 
 from ..core.missing import explain_missing, instead
-from . import _pytree, checkpoint, data, dlpack, npz, safetensors
+from . import _pytree, checkpoint, data, dlpack, hooks, model_zoo, npz, safetensors
 
-__all__ = ["_pytree", "checkpoint", "data", "dlpack", "npz", "safetensors"]
+__all__ = [
+    "_pytree",
+    "checkpoint",
+    "data",
+    "dlpack",
+    "hooks",
+    "model_zoo",
+    "npz",
+    "safetensors",
+]
 
-instead({f"{__name__}.tensorboard": "say `import fastdist.utils.tensorboard` first"})
+instead(
+    {
+        f"{__name__}.cpp_extension": "what is compiled for PyTorch's own memory is of no use here: "
+        "take the program's version in Python",
+        f"{__name__}.tensorboard": "say `import fastdist.utils.tensorboard` first",
+    }
+)
 explain_missing(__name__, data.__name__)

@@ -97,3 +97,40 @@ def test_a_name_that_is_nowhere_is_no_attribute_either() -> None:
     assert not hasattr(fastdist.distributed, "profiler")
     with pytest.raises(AttributeError, match=r"distributed' has no attribute 'profiler'"):
         _ = fastdist.distributed.profiler
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("mkldnn_convolution", "an inner function of PyTorch's libraries"),
+        ("batch_norm_gather_stats", "an inner function of PyTorch's libraries"),
+        ("quantize_per_tensor", "quantized tensors are not there"),
+        ("qint8", "quantized tensors are not there"),
+        ("ScriptFunction", "programs are not captured as graphs"),
+        ("TensorType", "programs are not captured as graphs"),
+        ("DispatchKey", "of PyTorch's compiled half"),
+        ("set_autocast_xla_dtype", "no IPUs and TPUs"),
+        ("sparse_csr_tensor", "there is sparse_coo alone"),
+        ("float8_e4m3fn", "of dtypes there are float16"),
+    ],
+)
+def test_names_that_are_not_carried_are_told_why(name: str, said: str) -> None:
+    with pytest.raises(AttributeError, match=rf"has no attribute '{name}'; .*{said}"):
+        getattr(fastdist, name)
+
+
+def test_a_family_of_names_is_that_of_its_room_alone() -> None:
+    with pytest.raises(AttributeError, match=r"nearest in fastdist\.nn: "):
+        _ = fastdist.nn.ParameterDicts
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "said"),
+    [
+        ("fastdist.utils.cpp_extension", "load", "the program's version in Python"),
+        ("fastdist.utils.data", "IterDataPipe", "write an IterableDataset"),
+    ],
+)
+def test_rooms_that_are_not_carried_are_told_why(module: str, name: str, said: str) -> None:
+    with pytest.raises((ImportError, AttributeError), match=said):
+        exec(f"import fastdist\nprint({module}.{name})")

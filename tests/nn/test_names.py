@@ -65,3 +65,39 @@ def test_a_group_must_bring_what_its_optimizer_requires() -> None:
     assert Own([{"params": [fd.ones(1)], "lr": 1.0}]).param_groups[0]["lr"] == 1.0
     with pytest.raises(ValueError, match="didn't specify a value of required optimization param"):
         Own([fd.ones(1)])
+
+
+def test_devices_that_are_not_there_are_refused_in_words() -> None:
+    for kind in ("xpu", "ipu", "mtia"):
+        for moved in (fd.ones(1), fd.nn.Linear(1, 1)):
+            with pytest.raises(RuntimeError, match=f"{kind}: no such device here"):
+                getattr(moved, kind)()
+
+
+def test_weights_of_convolutions_are_laid_out_as_told() -> None:
+    model = fd.nn.Sequential(fd.nn.Conv2d(2, 3, 3), fd.nn.Conv3d(2, 3, 3), fd.nn.Linear(2, 2))
+    before = [p.clone() for p in model.parameters()]
+    fd.nn.utils.convert_conv2d_weight_memory_format(model, fd.channels_last)
+    fd.nn.utils.convert_conv3d_weight_memory_format(model, fd.channels_last_3d)
+    assert model[0].weight.is_contiguous(memory_format=fd.channels_last)
+    assert model[1].weight.is_contiguous(memory_format=fd.channels_last_3d)
+    assert all(fd.equal(p, q) for p, q in zip(model.parameters(), before))
+    assert all(p.requires_grad for p in model.parameters())
+
+
+def test_libraries_ask_of_arguments_what_they_are() -> None:
+    x = fd.ones(1)
+    assert not fd.overrides.has_torch_function_unary(x)
+    assert not fd.overrides.has_torch_function_variadic(x, 1)
+    assert fd.overrides.is_tensor_method_or_property(fd.Tensor.sum)
+    assert not fd.overrides.is_tensor_method_or_property(len)
+
+
+def test_a_hook_s_handle_and_the_hub_have_their_older_homes() -> None:
+    from fastdist.utils.hooks import RemovableHandle
+    from fastdist.utils.model_zoo import load_url
+
+    handle = fd.nn.Linear(1, 1).register_forward_hook(lambda *args: None)
+    assert isinstance(handle, RemovableHandle)
+    with pytest.raises(NotImplementedError, match="fetch the file of weights by yourself"):
+        load_url("https://example.com/weights.pt")
