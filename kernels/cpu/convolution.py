@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from .patches import COMPILED, Block, Patches, Sizes, Sliding, matrix_of
+from .product import multiply, multiply_turned
 from .silence import silent
 
 Array = np.ndarray[Any, Any]
@@ -109,7 +110,7 @@ def _multiply(patches: Patches, matrix: Array, bias: Array | None, out: Array) -
     column = None if bias is None else bias[:, None]
     for block in patches.blocks:
         target = _target(out, block, patches.sliding)
-        np.matmul(matrix, patches.gather(block), out=target)
+        multiply(matrix, patches.gather(block), target)
         if column is not None:
             np.add(target, column, out=target)
         if block.images > 1:
@@ -160,12 +161,12 @@ def _spread(patches: Patches, matrix: Array, y: Array) -> None:
         given = matrix_of(y, block, sliding)
         if sliding.is_identity:
             target = _target(patches.images, block, sliding)
-            np.matmul(matrix, given, out=target)
+            multiply(matrix, given, target)
             if block.images > 1:
                 _store(target, patches.images, block)
         else:
             room = patches.room(block)
-            np.matmul(matrix, given, out=room)
+            multiply(matrix, given, room)
             patches.scatter(room, block)
 
 
@@ -204,8 +205,8 @@ def _correlate(patches: Patches, y: Array, out: Array) -> None:
     for block in patches.blocks:
         given, columns = matrix_of(y, block, patches.sliding), patches.gather(block)
         if more is None:
-            np.matmul(given, columns.T, out=out)
+            multiply_turned(given, columns, out)
             more = np.empty_like(out)
         else:
-            np.matmul(given, columns.T, out=more)
+            multiply_turned(given, columns, more)
             np.add(out, more, out=out)

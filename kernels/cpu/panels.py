@@ -122,6 +122,18 @@ def _turn(typingctx: Any, x: Any, x_row: Any, to: Any, to_row: Any) -> Any:
     return types.void(*[types.int64] * 4), codegen
 
 
+@intrinsic
+def _copy(typingctx: Any, source: Any, to: Any) -> Any:
+    """Copy one vector between addresses."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lot = Vectors(builder, ir.FloatType(), LANES)
+        lot.store(lot.load(args[0]), args[1])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), codegen
+
+
 @compiled(inline=True)
 def _fill(
     a: Any, a_row: Any, a_step: Any, b: Any, b_step: Any, c: Any, c_row: Any, rows: Any, steps: Any,
@@ -160,7 +172,7 @@ def _multiply(a: Any, b: Any, out: Any) -> None:
 
 
 @compiled()
-def _multiply_turned(a: Any, b: Any, room: Any, out: Any) -> None:
+def _multiply_packed(a: Any, b: Any, room: Any, out: Any, turned: Any) -> None:
     (n, m), k = out.shape, a.shape[1]
     a_row, a_step = a.strides
     b_row, c_row = b.strides[0], out.strides[0]
@@ -169,8 +181,13 @@ def _multiply_turned(a: Any, b: Any, room: Any, out: Any) -> None:
         wide = m - j >= 2 * LANES
         step = 8 * LANES if wide else 4 * LANES
         for part in range(0, step // 4, LANES):
-            for i in range(0, k, LANES):
-                _turn(b_at + (j + part) * b_row + i * 4, b_row, panel + i * step + part * 4, step)
+            to = panel + part * 4
+            if turned:
+                for i in range(0, k, LANES):
+                    _turn(b_at + (j + part) * b_row + i * 4, b_row, to + i * step, step)
+            else:
+                for i in range(k):
+                    _copy(b_at + i * b_row + (j + part) * 4, to + i * step)
         for first in range(0, k, _DEPTH):
             x, y, steps = a_at + first * a_step, panel + first * step, min(_DEPTH, k - first)
             _fill(x, a_row, a_step, y, step, c_at + j * 4, c_row, n, steps, first, wide)
@@ -181,6 +198,6 @@ _any, _line = types.Array(types.float32, 2, "A"), types.float32[::1]
 # multiply(a, b, out): a @ b into out. Shapes (n, k), (k, m) -> (n, m), m a multiple of LANES; rows
 # of b and of out are gapless.
 multiply: Final = entry_point(_multiply, (_any, _any, _any))
-# multiply_turned(a, b, room, out): a @ b.T into out. Shapes (n, k), (m, k) -> (n, m), m and k
-# multiples of LANES; rows of b and of out are gapless; room is for 2 * LANES * k numbers.
-multiply_turned: Final = entry_point(_multiply_turned, (_any, _any, _line, _any))
+# multiply_packed(a, b, room, out, turned): the same, with each panel of b laid together before,
+# in room for 2 * LANES * k numbers; or a @ b.T if turned, with k a multiple of LANES.
+multiply_packed: Final = entry_point(_multiply_packed, (_any, _any, _line, _any, types.boolean))

@@ -10,7 +10,7 @@ import pytest
 
 import fastdist
 from fastdist.kernels.cpu import product
-from fastdist.kernels.cpu.panels import multiply, multiply_turned
+from fastdist.kernels.cpu.panels import multiply, multiply_packed
 
 Array = np.ndarray[Any, Any]
 
@@ -48,11 +48,15 @@ def test_multiply(shape: tuple[int, int, int], lay: Callable[[Array], Array]) ->
 
 
 @pytest.mark.parametrize("shape", [(16, 16, 16), (17, 272, 48), (64, 512, 80)])
-def test_multiply_turned(shape: tuple[int, int, int]) -> None:
+def test_multiply_packed(shape: tuple[int, int, int]) -> None:
     n, k, m = shape
     a, b, out = numbers(n, k), numbers(m, k + 1)[:, 1:], np.empty((n, m), np.float32)
-    multiply_turned(a, b, np.empty(32 * k, np.float32), out)
+    room = np.empty(32 * k, np.float32)
+    multiply_packed(a, b, room, out, True)
     assert_product(out, a, b.T)
+    other = np.empty_like(out)
+    multiply_packed(a, np.ascontiguousarray(b.T), room, other, False)
+    np.testing.assert_array_equal(out, other)
 
 
 def test_nan_and_inf_stay_in_their_rows_and_columns() -> None:
@@ -77,6 +81,10 @@ def test_products_of_middling_size(wide: bool, monkeypatch: pytest.MonkeyPatch) 
     assert_product(out, x, w.T)
     product.matmul(x[::-1], np.ascontiguousarray(w.T), out)
     assert_product(out, x[::-1], w.T)
+    for rows in (70, 140):
+        more = np.empty((rows, 96), np.float32)
+        product.matmul(numbers(rows, 128), np.ascontiguousarray(w.T), more)
+        assert_product(more, numbers(rows, 128), w.T)
     by_input = product.product_for(70, 96, 128, x.dtype)(out, w)
     assert_product(by_input, out, w)
 
