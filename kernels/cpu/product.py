@@ -61,6 +61,7 @@ def product_for(n: int, k: int, m: int, dtype: Any) -> Callable[[Array, Array], 
     return _by_panels if suits_panels(n, k, m, dtype) else _by_blas
 
 
+@silent
 def _by_blas(a: Array, b: Array) -> Array:
     return a.dot(b)  # type: ignore[no-any-return]
 
@@ -74,7 +75,7 @@ def _by_panels(a: Array, b: Array) -> Array:
 def multiply(a: Array, b: Array, out: Array) -> None:
     """Write a @ b of matrices of one dtype into out."""
     (n, k), m = a.shape, b.shape[1]
-    if not (_has_gapless_rows(b, out) and _is_for_us(n, k, m, a.dtype)):
+    if not (_is_for_us(n, k, m, a.dtype) and _has_gapless_rows(b, out)):
         _into(out, a, b)
     elif n < _MANY_ROWS:
         multiplier(n, k, m, a.dtype)(a, b, out)
@@ -85,13 +86,14 @@ def multiply(a: Array, b: Array, out: Array) -> None:
 def multiply_turned(a: Array, b: Array, out: Array) -> None:
     """Write a @ b.T of matrices of one dtype into out."""
     (n, k), m = a.shape, len(b)
-    fits = n >= _FEWEST_ROWS and k % _LANES == 0 and _has_gapless_rows(b, out)
-    if fits and _is_for_us(n, k, m, a.dtype):
+    fits = _is_for_us(n, k, m, a.dtype) and n >= _FEWEST_ROWS and k % _LANES == 0
+    if fits and _has_gapless_rows(b, out):
         _in_packed_panels(a, b, out, turned=True)
     else:
         _into(out, a, b.T)
 
 
+@silent
 def _into(out: Array, a: Array, b: Array) -> None:
     # dot takes 300 ns less, and memory without gaps alone.
     (np.dot if out.flags.c_contiguous else np.matmul)(a, b, out)
