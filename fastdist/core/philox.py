@@ -5,6 +5,7 @@ Source  Salmon, Moraes, Dror, Shaw 2011, "Parallel Random Numbers: As Easy as 1,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +29,17 @@ _LOW: Final = np.uint64(0xFFFFFFFF)
 _HALF: Final = np.uint64(32)
 # Blocks at a time: their words and the products among them stay within a second-level cache.
 _CHUNK: Final = 1 << 13
+# From so many words on Numba is worth its import.
+LARGE: Final = 1 << 15
 _BITS: Final = {"float16": 11, "float32": 24, "float64": 53}
+
+
+class Compiled:
+    """The same functions compiled, which kernels bring; `find` is given how many words are wanted
+    and returns None where that is not worth loading Numba.
+    """
+
+    find: Callable[[int], Any] = staticmethod(lambda count: None)
 
 
 def philox(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:
@@ -58,7 +69,11 @@ def words32(seed: int, first: int, count: int, attempt: int = 0) -> np.ndarray:
     Dtype   uint32
     """
     blocks = blocks_for(count, 1)
-    if not attempt and blocks <= _AHEAD // 4:
+    compiled = Compiled.find(count)
+    if compiled is not None:
+        found: np.ndarray = compiled.words_from(seed, first, blocks, attempt)
+        return found.reshape(-1)[:count]
+    if not attempt and blocks <= _MOST_AHEAD // 4:
         return _words_ahead(seed, first, blocks)[:count]
     out = np.empty((blocks, WORDS), np.uint32)
     for start in range(0, len(out), _CHUNK):
@@ -69,17 +84,21 @@ def words32(seed: int, first: int, count: int, attempt: int = 0) -> np.ndarray:
 
 # Small draws follow each other, and a hundred calls of NumPy make the words of one block or of 256
 # in nearly the same time. So they are made ahead; as an element depends on its place alone, nobody
-# can tell. A tuple: threads see all of it or none.
+# can tell: more and more, where one run of draws goes on. A tuple: threads see all of it or none.
 _AHEAD: Final = 256
+_MOST_AHEAD: Final = 8192
 _ahead: list[tuple[int, int, np.ndarray]] = []
 
 
 def _words_ahead(seed: int, first: int, blocks: int) -> np.ndarray:
+    ahead = max(_AHEAD, blocks)
     for kept_seed, kept_first, words in tuple(_ahead):
-        start = first - kept_first
-        if seed == kept_seed and 0 <= start <= _AHEAD - blocks:
-            return words[start * WORDS : (start + blocks) * WORDS]
-    made = _words_of(seed, _places(first, np.arange(_AHEAD)), 0).astype(np.uint32).reshape(-1)
+        start, kept = first - kept_first, len(words) // WORDS
+        if seed == kept_seed and 0 <= start <= kept:
+            if start <= kept - blocks:
+                return words[start * WORDS : (start + blocks) * WORDS]
+            ahead = max(min(2 * kept, _MOST_AHEAD), blocks)
+    made = _words_of(seed, _places(first, np.arange(ahead)), 0).astype(np.uint32).reshape(-1)
     made.flags.writeable = False
     _ahead[:] = [(seed, first, made)]
     return made[: blocks * WORDS]
@@ -100,6 +119,9 @@ def uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarr
     Dtype   float16, float32, float64
     """
     bits = _BITS[dtype.name]
+    compiled = Compiled.find(count) if dtype.name == "float32" else None
+    if compiled is not None:
+        return compiled.uniform(words32(seed, first, count))  # type: ignore[no-any-return]
     kept: np.ndarray
     if dtype.name == "float64":
         kept = words64(seed, first, count) >> np.uint64(64 - bits)
@@ -121,6 +143,10 @@ def normal(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarra
         scale = 2.0**-53
     else:
         words = words32(seed, first, 2 * pairs)
+        # By size alone: in the last bit of float64 the two may differ.
+        if count >= LARGE and (compiled := Compiled.find(count)) is not None:
+            made: np.ndarray = compiled.normal(words)[:count]
+            return made.astype(dtype, copy=False)
         u, v = words[0::2], words[1::2]
         scale = 2.0**-32
     # One is added so that u lies in (0, 1], where the logarithm is finite.
@@ -196,6 +222,9 @@ def _places(first: int, blocks: np.ndarray) -> np.ndarray:
 
 def _words_of(seed: int, places: np.ndarray, attempt: int) -> np.ndarray:
     """Return the words of blocks. Shape (n,) -> (n, 4)."""
+    compiled = Compiled.find(WORDS * len(places))
+    if compiled is not None:
+        return compiled.words_of(seed, places, attempt)  # type: ignore[no-any-return]
     counter = np.zeros((WORDS, len(places)), np.uint64)
     counter[0], counter[1], counter[2] = places & _LOW, places >> _HALF, attempt
     return philox(counter, (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF)).T

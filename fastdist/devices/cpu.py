@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import TracebackType
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from fastdist.core import philox
 from fastdist.core.errors import ShapeError
 from fastdist.kernels.cpu.silence import silent
 
@@ -42,6 +44,18 @@ def keep_freed_memory() -> None:
 # that lie free at its end. Who sets MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ keeps the
 # bounds that these ask for; other allocators go on as they did.
 keep_freed_memory()
+
+
+def compiled_draws(words: int) -> Any:
+    """Return the compiled kernels of random numbers; None while few words are wanted and nothing
+    else has loaded Numba.
+    """
+    if words < philox.LARGE and "fastdist.kernels.cpu.compiler" not in sys.modules:
+        return None
+    return import_module("fastdist.kernels.cpu.philox")
+
+
+philox.Compiled.find = staticmethod(compiled_draws)
 
 
 class CpuEvent:

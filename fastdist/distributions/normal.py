@@ -11,7 +11,7 @@ from ..graph.modes import no_grad
 from ..namespace.limits import finfo
 from ..ops.creation import empty, full, full_like
 from ..ops.draws import cauchy_
-from ..ops.random import normal, rand, randn
+from ..ops.random import rand, randn, require_std
 from ..ops.selection import where
 from ..ops.special import i0e, i1e
 from ..tensor.tensor import Tensor
@@ -58,9 +58,9 @@ class Normal(ExponentialFamily):
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples, without gradients."""
-        shape = self._extended_shape(sample_shape)
+        require_std(self.scale)
         with no_grad():
-            return normal(self.loc.expand(shape), self.scale.expand(shape))
+            return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples whose gradients reach the parameters."""

@@ -16,8 +16,7 @@ from ..dispatch.copy_inplace import copy_
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
 from ..tensor.tensor import Tensor
-from .counting import searchsorted
-from .creation import empty_like, finish
+from .creation import finish
 from .random import draw_into, generator_or_default, randn
 from .rearranging import broadcast_tensors
 from .refusals import WORDS
@@ -56,22 +55,28 @@ def multinomial(
         found = _with_replacement(chances, num_samples, generator)
     else:
         # Of exponential times with these rates, the earliest.
-        times = exponential_(empty_like(chances), generator=generator)
+        layout = chances.layout
+        drawn = -np.log(_open_uniform(chances, generator)).astype(layout.dtype.numpy)
+        times: Any = finish(drawn, layout.device, False)
         found = (chances / times).topk(num_samples, -1)[1]
     return given_out("multinomial", out, found, ())
 
 
 def _with_replacement(chances: Any, num_samples: int, generator: Generator | None) -> Tensor:
-    shape = (*chances.layout.shape[:-1], num_samples)
-    running = chances.to(float64).cumsum(-1)
-    device = chances.layout.device
-    source = generator_or_default(generator, device)
-    drawn: Any = finish(source.open_uniform(shape, float64.numpy), device, False)
+    layout = chances.layout
+    running = np.cumsum(chances.to_numpy(), -1, np.float64)
     total = running[..., -1:]
-    found: Any = searchsorted(running, drawn * total, right=True)
+    source = generator_or_default(generator, layout.device)
+    drawn = source.open_uniform((*layout.shape[:-1], num_samples), np.dtype(np.float64)) * total
+    if num_samples == 1:
+        found = (running <= drawn).sum(-1, keepdims=True)
+    else:
+        found = np.empty(drawn.shape, np.int64)
+        for row in np.ndindex(drawn.shape[:-1]):
+            found[row] = running[row].searchsorted(drawn[row], "right")
     # A draw that rounds up to the whole belongs to the last place that has a chance.
-    last = (running < total).sum(-1, True)
-    return OPS["minimum"].public(found, last)  # type: ignore[no-any-return]
+    last = (running < total).sum(-1, keepdims=True)
+    return finish(np.minimum(found, last), layout.device, False)
 
 
 def _require_chances(input: Tensor, num_samples: int, replacement: bool) -> None:
@@ -90,10 +95,16 @@ def _require_chances(input: Tensor, num_samples: int, replacement: bool) -> None
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement: asked for "
             f"{num_samples} of {layout.shape[-1]}"
         )
-    chances: Any = input.detach()
-    if layout.numel and not bool(((chances >= 0) & chances.isfinite()).all()):
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if 0 not in layout.shape[:-1] and not bool((chances.sum(-1) > 0).all()):
+    if not layout.numel:
+        if 0 not in layout.shape[:-1]:  # rows without places
+            raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+        return
+    chances = input.detach().to_numpy()
+    with np.errstate(all="ignore"):
+        highest = chances.max(-1)
+        if not (chances.min() >= 0 and highest.max() < np.inf):
+            raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if highest.min() <= 0:
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
 
 

@@ -12,6 +12,7 @@ from ..core.errors import DTypeError, ShapeError
 from ..core.generator import Generator, default_generator_of
 from ..core.memory_format import MemoryFormat, MemoryLayout
 from ..devices.backend import backend_of
+from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..dispatch.copy_inplace import copy_
 from ..dispatch.op import OPS
@@ -250,8 +251,8 @@ def normal(
     if size is not None:
         drawn = randn(size, generator=generator, dtype=dtype, device=device)
         return drawn * std + mean  # type: ignore[no-any-return]
-    shape = OPS["add"].public(mean, std).layout.shape
-    layout = (mean if isinstance(mean, Tensor) else std).layout
+    layouts = [one.layout for one in (mean, std) if isinstance(one, Tensor)]
+    layout, shape = layouts[0], broadcast_shapes("normal", [one.shape for one in layouts])
     drawn = randn(shape, generator=generator, dtype=layout.dtype, device=layout.device)
     return drawn * std + mean  # type: ignore[no-any-return]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -118,3 +121,43 @@ def test_uniform_numbers_of_seed_0_are_the_published_words_scaled() -> None:
     words = [0xE169C58D6627E8D5, 0x9B00DBD8BC57AC4C]
     assert philox.uniform(0, 0, 2, F8).tolist() == [(word >> 11) * 2.0**-53 for word in words]
     assert philox.uniform(0, 0, 1, F4).tolist() == [(0x6627E8D5 >> 8) * 2.0**-24]
+
+
+def numbers_of(
+    monkeypatch: pytest.MonkeyPatch, compiled: object, count: int
+) -> list[np.ndarray[Any, Any]]:
+    monkeypatch.setattr(philox.Compiled, "find", staticmethod(lambda words: compiled))
+    # Across the place where the stream of blocks leaves 32 bits.
+    part = (1 << 63) + 12345, (1 << 32) - 100
+    return [
+        philox.words32(*part, count),
+        philox.words32(*part, count, attempt=3),
+        philox.words_at(*part, np.array([5, 0, 7_000_000_000]), 2),
+        philox.integers(*part, count, -5, 10**18),
+        philox.uniform(*part, count, np.dtype("float32")),
+        philox.uniform(*part, count, np.dtype("float64")),
+        philox.normal(*part, count, np.dtype("float64")),
+        philox.normal(*part, count, np.dtype("float32")),
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 1001, philox.LARGE + 1])
+def test_compiled_numbers_are_the_same(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    compiled = importlib.import_module("fastdist.kernels.cpu.philox")
+    *exact, normal = numbers_of(monkeypatch, compiled, count)
+    *expected, rounded = numbers_of(monkeypatch, None, count)
+    for one, other in zip(exact, expected, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+    # Of logarithms that differ in the last bit of float64, few are rounded to another float32.
+    np.testing.assert_allclose(normal, rounded, rtol=2e-7)
+    assert np.count_nonzero(normal != rounded) <= 3
+
+
+def test_small_draws_that_follow_each_other_are_those_of_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(philox.Compiled, "find", staticmethod(lambda words: None))
+    each = [philox.words32(7, first, 400) for first in range(0, 5000, 100)]
+    monkeypatch.setattr(philox, "_MOST_AHEAD", 0)
+    np.testing.assert_array_equal(np.concatenate(each), philox.words32(7, 0, 20000))
