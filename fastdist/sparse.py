@@ -1,4 +1,4 @@
-"""Sparse tensors under PyTorch's names: `sparse.mm`, `addmm`, `sum`."""
+"""Sparse tensors under PyTorch's names: `sparse.mm`, `addmm`, `sum`, `softmax`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from .core.missing import explain_missing
 from .dispatch.sparse_rules import is_sparse, refusal
 from .ops.sparse_products import product
 from .ops.sparse_rules import total
+from .ops.sparse_softmax import normalized
 from .tensor.tensor import Tensor
 
 
@@ -35,6 +36,22 @@ def sum(input: Tensor, dim: Any = None, dtype: DType | None = None) -> Tensor:
     return total(input, dim, dtype=dtype)  # type: ignore[no-any-return]
 
 
-__all__ = ["addmm", "mm", "sum"]
+def softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """Return the softmax along an axis over the entries alone: places without one count as -inf."""
+    return _along("_sparse_softmax", input, dim, dtype, is_log=False)
+
+
+def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """Return the logarithm of softmax, of the entries alone."""
+    return _along("_sparse_log_softmax", input, dim, dtype, is_log=True)
+
+
+def _along(name: str, input: Tensor, dim: int, dtype: DType | None, *, is_log: bool) -> Tensor:
+    if not is_sparse(input):
+        raise refusal(name, input)
+    return normalized(input if dtype is None else input.to(dtype), dim, is_log)  # type: ignore[no-any-return]
+
+
+__all__ = ["addmm", "log_softmax", "mm", "softmax", "sum"]
 
 explain_missing(__name__)

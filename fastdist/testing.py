@@ -39,11 +39,13 @@ def assert_close(
 
     Takes tensors, numbers, and sequences and mappings of them. Tolerances follow the dtype unless
     both are given; integers and bool must be equal.
-    Note    `check_layout` is PyTorch's strided or sparse: all of ours are strided
+    Note    of sparse tensors the sums of their entries are compared, place by place
     """
     if (rtol is None) != (atol is None):
         raise ValueError("rtol and atol must both be specified or both be unspecified")
-    compare = _Comparison(rtol, atol, equal_nan, check_device, check_dtype, check_stride)
+    compare = _Comparison(
+        rtol, atol, equal_nan, check_device, check_dtype, check_stride, check_layout
+    )
     try:
         if not allow_subclasses and type(actual) is not type(expected):
             raise _Different(
@@ -71,7 +73,9 @@ class _Comparison:
         check_device: bool,
         check_dtype: bool,
         check_stride: bool,
+        check_layout: bool,
     ) -> None:
+        self.check_layout = check_layout
         self.rtol, self.atol, self.equal_nan = rtol, atol, equal_nan
         self.check_device, self.check_dtype = check_device, check_dtype
         self.check_stride = check_stride
@@ -112,7 +116,18 @@ class _Comparison:
                 raise _Different(
                     f"The values for attribute '{name}' do not match: {one} != {other}.{_at(where)}"
                 )
+        if a.is_sparse or b.is_sparse:
+            self.sparse(actual, expected, where)
+            return
         self.arrays(_values(actual), _values(expected), (a.dtype, b.dtype), where, "Tensor-likes")
+
+    def sparse(self, actual: Tensor, expected: Tensor, where: str) -> None:
+        if self.check_layout and actual.layout.word != expected.layout.word:
+            raise _Different(
+                f"The values for attribute 'layout' do not match: {actual.layout!r} != "
+                f"{expected.layout!r}.{_at(where)}"
+            )
+        self.tensors(actual.to_dense(), expected.to_dense(), where)
 
     def numbers(self, actual: Any, expected: Any, where: str) -> None:
         if self.check_dtype and type(actual) is not type(expected):

@@ -75,7 +75,12 @@ def sparse_rows(weight: Any, input: Any, padding: int | None, by_frequency: bool
         return (made_of(touched.reshape(1, -1), values.contiguous(), shape),)
 
     return recorded(
-        found, "EmbeddingBackward0", (weight,), gradients, lambda t, _: embedding(input, t[0])
+        found,
+        "EmbeddingBackward0",
+        (weight,),
+        gradients,
+        lambda t, _: embedding(input, t[0]),
+        (input,),
     )
 
 

@@ -19,7 +19,7 @@ from ..dispatch.sparse_rules import is_sparse
 from ..dispatch.structured import Plan, structured
 from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ..graph.modes import modes, no_grad, tls
-from ..graph.node import Node, node_of, raise_released
+from ..graph.node import Node, node_of, raise_changed, raise_released
 from ..graph.recording import begin_node
 from ..tensor.sparse import Coo, SparseLayout, joined
 from ..tensor.tensor import Tensor, layout_of, wrap
@@ -32,12 +32,13 @@ Tangent = Callable[[list[Any], list[Any]], Any]
 class SparseNode(Node):
     """A step to or from sparse tensors; `gradients` makes those of the inputs of a result's."""
 
-    __slots__ = ("_gradients", "_name")
+    __slots__ = ("_gradients", "_name", "_saved")
     takes_sparse = True
 
-    def __init__(self, name: str, gradients: Gradients) -> None:
+    def __init__(self, name: str, gradients: Gradients, saved: Sequence[Any]) -> None:
         self._name = name
         self._gradients: Gradients | None = gradients
+        self._saved = tuple([(one, one._version) for one in saved])
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients of the inputs as raw arrays."""
@@ -51,6 +52,9 @@ class SparseNode(Node):
         if make is None:
             raise_released(self)
         assert make is not None
+        for one, version in self._saved:
+            if one._version != version:
+                raise_changed(self, one, one.layout, version, one._version)
         if not keep:
             self.release()
         return tuple(
@@ -62,7 +66,7 @@ class SparseNode(Node):
 
     def release(self) -> None:
         """Forget what was saved."""
-        self._gradients = None
+        self._gradients, self._saved = None, ()
 
     def name(self) -> str:
         """Return the name that PyTorch shows."""
@@ -77,11 +81,18 @@ def as_taken(gradient: Any, edge: Any) -> Any:
 
 
 def recorded(
-    result: Any, name: str, inputs: Sequence[Any], gradients: Gradients, tangent: Tangent
+    result: Any,
+    name: str,
+    inputs: Sequence[Any],
+    gradients: Gradients,
+    tangent: Tangent,
+    saved: Sequence[Any] = (),
 ) -> Any:
     """Give result, made of inputs while nothing was recorded, its Node if a gradient may flow, and
     its tangents: what `tangent` makes of those of the inputs, None where one has none, and of the
     inputs.
+
+    Note    a pass that finds `saved` tensors, which `gradients` reads, changed in place is refused
     """
     if modes.special:
         for level in levels_of(inputs):
@@ -90,7 +101,7 @@ def recorded(
     edges = tuple([one.edge if isinstance(one, Tensor) else None for one in inputs])
     is_off = (modes.grad_off and not tls.grad) or not result.layout.dtype.is_floating_point
     if not is_off and any(edge is not None for edge in edges):
-        node = SparseNode(name, gradients)
+        node = SparseNode(name, gradients, saved)
         begin_node(node, edges, result.layout)
         result.edge = node
     return result
@@ -222,18 +233,8 @@ def add_entries(target: Any, entries: Any) -> None:
     backend.kernel("sparse.add_entries")(coo.values, coo.indices, target.array)
 
 
-def rows_at(dense: Any, entries: Any) -> Any:
-    """Return what a dense tensor holds at the places of a sparse one, outside of any graph."""
-    indices = indices_of(entries)
-    axes = indices.layout.shape[0]
-    shape = dense.layout.shape
-    with no_grad():
-        flat = dense.detach().reshape(-1, *shape[axes:])
-        return flat.index_select(0, flat_places(indices, shape[:axes]))
-
-
 __all__ = [
     "SparseNode", "add_entries", "as_taken", "coalesced", "dense_of", "flat_places", "gather_add",
-    "in_order", "indices_of", "is_sparse", "recorded", "rows_at", "sparse_tensor", "values_of",
+    "in_order", "indices_of", "is_sparse", "recorded", "sparse_tensor", "values_of",
     "with_values",
 ]  # fmt: skip

@@ -46,7 +46,13 @@ def product(input: Any, other: Any, by_place: bool = False) -> Any:
         return by_input, by_other
 
     name = "SparseAddmmBackward0" if by_place else "MmBackward0"
-    return recorded(made, name, (input, other), gradients, _tangent)
+    return recorded(made, name, (input, other), gradients, _tangent, _read(input, other))
+
+
+def _read(input: Any, other: Any) -> list[Any]:
+    """Return the factors that the gradient of the other one reads."""
+    pairs = ((input, other), (other, input))
+    return [one for one, against in pairs if against.edge is not None]
 
 
 def _tangent(tangents: list[Any], factors: list[Any]) -> Any:
@@ -105,7 +111,7 @@ def _both_sparse(input: Any, other: Any) -> Any:
         )
 
     name = "SparseSparseMatmulBackward0"
-    return recorded(made, name, (input, other), gradients, _tangent)
+    return recorded(made, name, (input, other), gradients, _tangent, _read(input, other))
 
 
 def _expanded(a: Any, b: Any, shape: tuple[int, int]) -> Any:

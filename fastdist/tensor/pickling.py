@@ -25,7 +25,11 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
             become tensors of their own, but for those of shared memory that multiprocessing sends
     """
     if self.layout.is_sparse:
-        return rebuild_sparse, parts_of(self)
+        return (
+            rebuild_sparse,
+            (*parts_of(self), type(self)),
+            getattr(self, "__dict__", None) or None,
+        )
     array: Any = self.to_numpy()
     if block_of(array) is not None:
         array = Passage(array)
@@ -44,7 +48,12 @@ def parts_of(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def rebuild_sparse(
-    indices: Tensor, values: Tensor, shape: Any, is_coalesced: bool, requires_grad: bool
+    indices: Tensor,
+    values: Tensor,
+    shape: Any,
+    is_coalesced: bool,
+    requires_grad: bool,
+    cls: type[Tensor] = Tensor,
 ) -> Tensor:
     """Return the sparse tensor that was pickled.
 
@@ -52,6 +61,8 @@ def rebuild_sparse(
     """
     places, own, shape = indices.layout, values.layout, tuple(shape)
     axes = places.shape[0] if len(places.shape) == 2 else -1
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise ShapeError(f"a sparse tensor cannot be made as {cls!r}, which is no kind of it")
     fits = axes >= 0 and own.shape == (places.shape[1], *shape[axes:]) and len(shape) >= axes
     if not fits or places.dtype is not int64 or not _are_inside(indices, shape[:axes]):
         raise ShapeError(
@@ -59,7 +70,7 @@ def rebuild_sparse(
             f"{places.dtype.name} and values of shape {own.shape} do not fit"
         )
     layout = SparseLayout.sparse(own.dtype, own.device, shape)
-    made = wrap(Coo(indices.array, values.array, layout, bool(is_coalesced)), layout)
+    made = _bare(cls, Coo(indices.array, values.array, layout, bool(is_coalesced)), layout, None)
     return made.requires_grad_() if requires_grad else made
 
 
@@ -105,12 +116,11 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
             "protocol at the moment. Copy a result with .clone() or .detach().clone()"
         )
     if self.layout.is_sparse:
-        twin = rebuild_sparse(*copy.deepcopy(parts_of(self), memo))
-        memo[id(self)] = twin
-        return twin
-    array = _copy_array(self, memo)
-    layout = layout_of(array, self.layout.device)
-    twin = _bare(type(self), array, layout, _storage_twin(self._storage, memo))
+        twin = rebuild_sparse(*copy.deepcopy((*parts_of(self), type(self)), memo))
+    else:
+        array = _copy_array(self, memo)
+        layout = layout_of(array, self.layout.device)
+        twin = _bare(type(self), array, layout, _storage_twin(self._storage, memo))
     memo[id(self)] = twin
     if self.edge is not None:
         twin.requires_grad_()

@@ -116,6 +116,11 @@ class Coo:
             self.layout,
         )
 
+    def sum_of_entries(self) -> Any:
+        """Return the sum of all entries, in the values' dtype, as a Python number."""
+        values = backend_of(self.layout.device.type).to_numpy(self.values)
+        return values.sum(dtype=values.dtype).item()
+
     def without_entries(self, dtype: DType, device: Device) -> Coo:
         """Return zeros of the same shape and the same sparse axes."""
         empty, axes = backend_of(device.type).empty, self.indices.shape[0]
@@ -170,9 +175,10 @@ def _refusal(what: str) -> NotImplementedError:
 def _asked() -> str:
     """Return the name of the function of ours that the user called, for an error."""
     frame, name = sys._getframe(1), ""
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(_OURS):
-        code = frame.f_code
-        name = code.co_name if code.co_name.isidentifier() else name
+    while frame is not None and (room := frame.f_globals.get("__name__", "")).startswith(_OURS):
+        # What dispatch wraps functions in has names of its own.
+        if not room.startswith(f"{_OURS}dispatch.") and frame.f_code.co_name.isidentifier():
+            name = frame.f_code.co_name
         frame = frame.f_back  # type: ignore[assignment]
     return name
 

@@ -285,6 +285,8 @@ class Tensor(TensorMethods, metaclass=TensorType):
             raise RuntimeError(
                 f"a Tensor with {self.layout.numel} elements cannot be converted to Scalar"
             )
+        if self.layout.is_sparse:
+            return self.array.sum_of_entries()  # type: ignore[no-any-return]
         return self.to_numpy().item()  # type: ignore[no-any-return]
 
     def tolist(self) -> Any:
@@ -295,7 +297,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
         if self.layout.numel != 1:
             what = "no values" if self.layout.numel == 0 else "more than one value"
             raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
-        return bool(self.to_numpy().item())
+        return bool(self.item())
 
     def __float__(self) -> float:
         return float(self._only())

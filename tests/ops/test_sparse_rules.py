@@ -113,3 +113,32 @@ def test_sparse_tensors_of_a_device_are_dense_ones_there() -> None:
     expected = 1 + 2 * sparse(0).to_dense() + sparse(1).to_dense()
     np.testing.assert_array_equal(found.numpy(), expected.numpy())
     np.testing.assert_array_equal(s.coalesce().cpu().to_dense().numpy(), sparse(0).to_dense())
+
+
+def test_what_a_gradient_reads_may_not_change_before_it() -> None:
+    rows, w = fd.tensor([0, 1]), fd.ones(2, 3, requires_grad=True)
+    found = fd.nn.functional.embedding(rows, w, sparse=True).sum()
+    rows.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        found.backward()
+    dense = fd.ones(3, 2, dtype=fd.float64)
+    product = fd.sparse.mm(sparse().requires_grad_(), dense).sum()
+    dense.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
+
+
+def test_one_number_can_be_taken_out() -> None:
+    one = fd.sparse_coo_tensor([[0, 0]], fd.tensor([1.5, 2.0]), (1,))
+    assert one.item() == float(one) == 3.5 and bool(one) and not bool(one * 0)
+
+
+def test_gradients_of_several_workers_can_be_averaged() -> None:
+    parts = [sparse(seed) for seed in range(3)]
+    total = parts[0].clone()
+    for part in parts[1:]:
+        total += part
+    total /= 3
+    assert total.is_sparse
+    expected = np.mean([part.to_dense().numpy() for part in parts], 0)
+    np.testing.assert_allclose(total.to_dense().numpy(), expected, rtol=1e-6)

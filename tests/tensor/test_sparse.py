@@ -37,3 +37,23 @@ def test_parts_that_do_not_fit_are_refused() -> None:
     for given in ((places, values, (3,)), (places, values, (10, 2)), (places[0], values, (10,))):
         with pytest.raises(ValueError, match="do not fit"):
             rebuild_sparse(*given, False, False)
+
+
+def test_a_parameter_stays_one_through_pickle_and_copies() -> None:
+    given = fd.nn.Parameter(fd.sparse_coo_tensor([[0, 2]], fd.tensor([1.0, 2.0]), (3,)))
+    given.to_dense().sum().backward()
+    for made in (pickle.loads(pickle.dumps(given)), copy.deepcopy(given), copy.copy(given)):
+        assert type(made) is fd.nn.Parameter and made.is_sparse and made.requires_grad
+        assert made.detach().to_dense().tolist() == [1, 0, 2]
+    held = copy.deepcopy(given).grad
+    assert held is not None and held.is_sparse and held.to_dense().tolist() == [1, 0, 1]
+
+
+def test_assert_close_compares_sums_of_entries() -> None:
+    one = fd.sparse_coo_tensor([[0, 0]], fd.tensor([1.0, 2.0]), (3,))
+    fd.testing.assert_close(one, one.coalesce())
+    with pytest.raises(AssertionError, match="Mismatched elements"):
+        fd.testing.assert_close(one, one * 2)
+    with pytest.raises(AssertionError, match="'layout' do not match"):
+        fd.testing.assert_close(one, one.to_dense())
+    fd.testing.assert_close(one, one.to_dense(), check_layout=False)

@@ -13,6 +13,7 @@ cleaner.py               tells other workers which contexts are over
 send_rpc_backward.py     the end of a message whose tensors left
 recv_rpc_backward.py     the end of a message whose tensors came
 outbox.py                gradients on their way between workers
+sparse_parts.py          sparse gradients and tensors in messages
 messages.py              what other workers ask
 engine.py                runs a worker's part of a pass
 roots.py                 what a pass may begin at

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Any
 
 from ...core.errors import WorkerLostError
 from ...graph.modes import tls
@@ -23,6 +24,7 @@ from .container import (
 from .context import DistAutogradContext
 from .recv_rpc_backward import RecvRpcBackward
 from .send_rpc_backward import SendRpcBackward
+from .sparse_parts import carried_parts, rebuild_recorded
 
 # Requests whose result may carry gradients even if no argument does: users' functions, and fetches
 # of what they left. A built-in operator (SCRIPT_CALL) on tensors that require none gives none, and
@@ -165,6 +167,13 @@ def add_recv_rpc_backward(
         for i, tensor in enumerate(wanting):
             tensor.edge = Edge(function, i)
     return function
+
+
+def reduce_sparse(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
+    """Return what a sparse tensor travels as: its values lead back to it, and it may be in the
+    answer to a call in a context, which who packs it does not know.
+    """
+    return rebuild_recorded, carried_parts(tensor, has_history=tensor.edge is not None and tls.grad)
 
 
 class context_guard:

@@ -15,10 +15,10 @@ from ..rpc.words import flag, number, numbers
 from .abort import handle_abort
 from .container import get_instance
 from .engine import dist_engine
-from .message_autograd import AutogradInterceptor
+from .message_autograd import AutogradInterceptor, reduce_sparse
 from .outbox import AUTO, IN_PERSON, unpack
 from .rref_backward import handle_rref_backward, rref_backward
-from .sparse_parts import rebuild_recorded, reduce_sparse
+from .sparse_parts import rebuild_recorded
 from .stall import handle_progress
 from .tangent_store import TangentInterceptor, handle_level_end, tangent_store
 

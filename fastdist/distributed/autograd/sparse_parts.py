@@ -12,7 +12,6 @@ from typing import Any
 
 from ...core.errors import MessageError
 from ...dispatch.tangents import levels_of
-from ...graph.modes import tls
 from ...ops.sparse_conversion import coalesce, made_of, values
 from ...tensor.pickling import parts_of, rebuild_sparse
 from ...tensor.tensor import Tensor
@@ -32,7 +31,7 @@ def apart(gradients: Sequence[Tensor]) -> tuple[list[Tensor], list[Value]]:
         if not gradient.layout.is_sparse:
             tensors.append(gradient)
             continue
-        indices, own, shape, is_coalesced, _ = _parts(gradient)
+        indices, own, shape, is_coalesced, _ = carried_parts(gradient)
         told += (len(tensors), int(is_coalesced), len(shape), *shape)
         tensors += (indices, own)
     return tensors, told
@@ -63,14 +62,11 @@ def together(tensors: Sequence[Tensor], words: Words, sender: int) -> Sequence[T
     return [*found, *tensors[taken:]]
 
 
-def reduce_sparse(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
-    """Return what a sparse tensor travels as: its values lead back to it where it has a history."""
-    return rebuild_recorded, _parts(tensor)
-
-
-def _parts(tensor: Tensor) -> tuple[Any, ...]:
-    """Return a sparse tensor's parts; its values have its history and its tangents."""
-    if not (tensor.edge is not None and tls.grad) and not levels_of((tensor,)):
+def carried_parts(tensor: Tensor, *, has_history: bool = False) -> tuple[Any, ...]:
+    """Return what rebuild_recorded makes a sparse tensor of; its values have its tangents, and its
+    history if that is to be known.
+    """
+    if not has_history and not levels_of((tensor,)):
         return parts_of(tensor)
     whole = coalesce(tensor)
     indices, _, shape, is_coalesced, requires_grad = parts_of(whole)
