@@ -109,7 +109,9 @@ class GradScaler:
                         continue
                     if grad.dtype is float16:
                         raise ValueError("Attempting to unscale FP16 gradients.")
-                    found = bool(found) or not bool(grad.isfinite().all())
+                    # Of a sparse one the sums of entries count, as in a step.
+                    held = grad.coalesce()._values() if grad.is_sparse else grad
+                    found = bool(found) or not bool(held.isfinite().all())
                     grad.mul_(1.0 / self._scale)
         return found
 

@@ -12,8 +12,9 @@ from ..graph.modes import no_grad
 from ..tensor.tensor import Tensor
 from .counting import searchsorted
 from .creation import arange
+from .joining import stack
 from .sparse import coalesced, gather_add, indices_of, recorded, sparse_tensor, values_of
-from .sparse_conversion import masked, to_dense
+from .sparse_conversion import entries_of, made_of, masked, to_dense
 from .sparse_indexing import meetings
 
 
@@ -27,6 +28,8 @@ def product(input: Any, other: Any, by_place: bool = False) -> Any:
         return NotImplemented
     if len(other.layout.shape) == 1:
         return product(input, other.unsqueeze(1), by_place).squeeze(1)
+    if len(input.layout.shape) == 3 == len(other.layout.shape) and input.layout.is_sparse:
+        return _batched(input, other)
     _require_matrices(input, other)
     if not (input.layout.is_sparse or other.layout.is_sparse):
         return input.mm(other)
@@ -67,6 +70,25 @@ def _gradient_by_sparse(g: Any, input: Any, other: Any, by_place: bool) -> Any:
     """Return g @ other.T, at input's places if only those are asked for."""
     whole = g @ (to_dense(other) if is_sparse(other) else other).t()
     return masked(whole, input) if by_place else whole
+
+
+def _batched(input: Any, other: Any) -> Any:
+    """Return the products of sparse matrices with dense ones, as that of one large matrix with them
+    along its diagonal.
+    """
+    (batch, rows, columns), (count, inner, width) = input.layout.shape, other.layout.shape
+    if other.layout.is_sparse or input.array.indices.shape[0] != 3:
+        raise refusal("bmm of two sparse tensors, or of one with dense axes", input)
+    if (batch, columns) != (count, inner):
+        raise ShapeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {columns}] "
+            f"but got: [{count}, {inner}]."
+        )
+    (which, row, column), own, is_whole = entries_of(input)
+    places = stack([which * rows + row, which * columns + column])
+    whole = made_of(places, own, (batch * rows, batch * columns), is_coalesced=is_whole)
+    found = product(whole, other.reshape(count * inner, width))
+    return found.reshape(batch, rows, width)
 
 
 def _require_matrices(input: Any, other: Any) -> None:
@@ -127,8 +149,6 @@ def _expanded(a: Any, b: Any, shape: tuple[int, int]) -> Any:
     begins = starts.index_select(0, inner)
     counts = starts.index_select(0, inner + 1) - begins
     who, at = meetings(begins, counts)
-    from .joining import stack
-
     places = stack([rows.index_select(0, who), b_columns.index_select(0, at)])
     products = values_of(a).index_select(0, who) * values_of(b).index_select(0, at)
     return coalesced(sparse_tensor(places.contiguous(), products, shape))

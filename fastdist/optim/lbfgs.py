@@ -175,7 +175,7 @@ class LBFGS(Optimizer):
             flat.append(
                 parameter.new_zeros(parameter.numel())
                 if gradient is None
-                else gradient.detach().reshape(-1)
+                else gradient.detach().to_dense().reshape(-1)
             )
         return cat(flat, 0)
 

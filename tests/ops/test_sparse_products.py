@@ -93,3 +93,21 @@ def test_a_device_multiplies_as_the_cpu_does() -> None:
     np.testing.assert_array_equal(found.numpy(), (s @ d).numpy())
     both = (s.to("sim") @ s.t().to("sim")).cpu()
     np.testing.assert_array_equal(both.to_dense().numpy(), (s @ s.t()).to_dense().numpy())
+
+
+def test_batches_of_sparse_matrices_meet_dense_ones() -> None:
+    random = np.random.default_rng(0)
+    places = np.stack([random.integers(0, n, 9) for n in (2, 3, 4)])
+    found = []
+    for sparse in (False, True):
+        values = fd.arange(9.0).requires_grad_()
+        a = fd.sparse_coo_tensor(places, values, (2, 3, 4))
+        b = fd.arange(40.0).reshape(2, 4, 5).requires_grad_()
+        product = fd.bmm(a if sparse else a.to_dense(), b)
+        (product**2).sum().backward()
+        assert values.grad is not None and b.grad is not None
+        found.append([product.detach().numpy(), values.grad.numpy(), b.grad.numpy()])
+    for dense, ours in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, dense, rtol=1e-6)
+    with pytest.raises(RuntimeError, match=r"Expected size for first two dimensions of batch2"):
+        fd.bmm(fd.ones(2, 3, 4).to_sparse(), fd.ones(2, 3, 5))

@@ -129,3 +129,34 @@ def test_an_empty_gradient_changes_nothing(kind: Any) -> None:
     w.grad = fd.sparse_coo_tensor(fd.zeros(1, 0), fd.zeros(0, 2), (4, 2))
     kind([w], lr=0.1).step()
     assert (w == 1).all()
+
+
+def test_lbfgs_takes_sparse_gradients() -> None:
+    found = []
+    for sparse in (False, True):
+        w = (fd.arange(6.0).reshape(3, 2) / 6).requires_grad_()
+        optimizer = optim.LBFGS([w], lr=0.1, max_iter=3)
+
+        def loss(w: fd.Tensor = w, optimizer: Any = optimizer, sparse: bool = sparse) -> fd.Tensor:
+            optimizer.zero_grad()
+            rows = nn.functional.embedding(fd.tensor([0, 2, 0]), w, sparse=sparse)
+            out = (rows**2).sum()
+            out.backward()
+            return out
+
+        optimizer.step(loss)
+        found.append(w.detach().numpy())
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [False, True])
+def test_a_scaler_unscales_the_entries(bad: bool) -> None:
+    e = nn.Embedding(4, 2, sparse=True)
+    optimizer = optim.SGD(e.parameters(), lr=0.1)
+    scaler = fd.amp.GradScaler("cpu", init_scale=8.0)
+    scaler.scale((e(fd.tensor([1, 1])) * (fd.inf if bad else 1.0)).sum()).backward()
+    before = e.weight.detach().clone()
+    scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    changed = (e.weight.detach() - before)[1].tolist()
+    assert changed == pytest.approx([0.0, 0.0] if bad else [-0.2, -0.2], abs=1e-6)
