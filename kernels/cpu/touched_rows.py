@@ -37,6 +37,19 @@ def _run(
 
 
 @compiled()
+def _add_up(values: Any, places: Any, order: Any, k: Any, total: Any) -> Any:
+    """Write the sum of the values of one row, the first of which is number k, into total; return
+    the number of the next row's first.
+    """
+    row = places[k]
+    total[:] = 0
+    while k < len(places) and places[k] == row:
+        total += values[order[k]]
+        k += 1
+    return k
+
+
+@compiled()
 def _adagrad(
     values: Any, places: Any, order: Any, sums: Any, out: Any, rate: Any, eps: Any
 ) -> None:
@@ -44,10 +57,7 @@ def _adagrad(
     k = 0
     while k < len(places):
         row = places[k]
-        total[:] = 0
-        while k < len(places) and places[k] == row:
-            total += values[order[k]]
-            k += 1
+        k = _add_up(values, places, order, k, total)
         for j in range(len(total)):
             g = total[j]
             sums[row, j] += g * g
@@ -83,10 +93,7 @@ def _sparse_adam(
     k = 0
     while k < len(places):
         row = places[k]
-        total[:] = 0
-        while k < len(places) and places[k] == row:
-            total += values[order[k]]
-            k += 1
+        k = _add_up(values, places, order, k, total)
         for j in range(len(total)):
             g = total[j]
             mean[row, j] += (g - mean[row, j]) * (one - keep)
