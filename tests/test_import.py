@@ -39,3 +39,22 @@ def test_the_import_loads_the_rooms_of_the_ops_alone() -> None:
 def test_the_import_reads_no_text_of_an_op() -> None:
     program = "import fastdist.core.scalar as scalar; print(len(scalar.Body._interned))"
     assert _printed(program) == {"0"}
+
+
+def test_threads_that_use_an_operator_first_find_it_made() -> None:
+    program = """
+import threading, fastdist
+unmade, start, found = fastdist.Tensor.__mul__, threading.Barrier(8), []
+
+def work():
+    x = fastdist.ones(3, requires_grad=True)
+    start.wait(30)
+    (x * x * 2).sum().backward()
+    found.append(x.grad.tolist() == [4.0] * 3)
+
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(found), *set(found), fastdist.Tensor.__mul__ is not unmade)
+"""
+    assert _printed(program) == {"8", "True"}
