@@ -50,6 +50,7 @@ ROOMS: dict[str, set[str]] = {
     "mps": {"core"},
     "xpu": {"core"},
     "version": {"core"},
+    "torch_stubs": set(),
     "torch_version": {"core"},
     "random": {"namespace"},
     "types": {"tensor"},

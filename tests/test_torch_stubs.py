@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fastdist.cli import main
-from fastdist.launch.torch_stubs import MODULES
+from fastdist.torch_stubs import MODULES
 
 
 @pytest.mark.parametrize("name", MODULES)
