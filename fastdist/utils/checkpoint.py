@@ -7,13 +7,15 @@ import threading
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 from ..autograd.differentiate import backward as run_backward
 from ..autograd.function import Function
 from ..autograd.graph import saved_tensors_hooks
+from ..core.device import Device
+from ..core.generator import default_generator_of
 from ..core.missing import explain_missing
 from ..dispatch.autocast import casting_as, casting_now
 from ..engine.engine import current_graph_task, queue_callback
@@ -21,6 +23,7 @@ from ..graph.modes import enable_grad, tls
 from ..graph.saved_tensors import pack_one
 from ..namespace.load import NAMES
 from ..tensor.tensor import Tensor, wrap
+from ._pytree import tree_iter
 
 __all__ = [
     "CheckpointError",
@@ -28,9 +31,11 @@ __all__ = [
     "checkpoint",
     "checkpoint_sequential",
     "detach_variable",
+    "get_device_states",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
+    "set_device_states",
 ]
 
 _Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
@@ -51,6 +56,28 @@ class _EnoughComputed(BaseException):
 def noop_context_fn() -> _Contexts:
     """Return contexts for both computations that do nothing."""
     return nullcontext(), nullcontext()
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """Return the indices of the GPUs that tensors in args, or in containers there, lie on, and
+    where the streams of random numbers of these stand; the CPU's stream is not among them.
+    """
+    found = {leaf.device for leaf in tree_iter(args) if isinstance(leaf, Tensor)}
+    devices = sorted((device for device in found if device.type != "cpu"), key=str)
+    states = [default_generator_of(device).get_state() for device in devices]
+    return [device.index or 0 for device in devices], states
+
+
+def set_device_states(
+    devices: Iterable[int], states: Iterable[Tensor], *, device_type: str | None = None
+) -> None:
+    """Let the streams of devices (GPUs unless device_type says others) go on from where they stood
+    at get_device_states.
+
+    Raises  ValueError for other numbers of devices and states
+    """
+    for index, state in zip(devices, states, strict=True):
+        default_generator_of(Device(device_type or "cuda", index)).set_state(state)
 
 
 @contextmanager

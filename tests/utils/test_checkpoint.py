@@ -17,7 +17,9 @@ from fastdist.utils.checkpoint import (
     CheckpointError,
     checkpoint,
     checkpoint_sequential,
+    get_device_states,
     set_checkpoint_early_stop,
+    set_device_states,
 )
 
 both_kinds = pytest.mark.parametrize("use_reentrant", [False, True])
@@ -285,3 +287,16 @@ def test_autocast_is_in_both_computations_what_it_was_in_the_first(
     with fd.autocast("cpu", dtype=fd.float16):
         assert layer(fd.ones(1, 3)).dtype is fd.float16
     assert layer(fd.ones(1, 3)).dtype is fd.float32
+
+
+def test_device_states_are_those_of_the_devices_on_which_arguments_lie() -> None:
+    x = fd.ones(2, device="sim")
+    devices, states = get_device_states({"x": [x, 3]}, fd.ones(2))
+    first = fd.rand(2, device="sim")
+    set_device_states(devices, states, device_type="sim")
+    assert devices == [0]
+    assert fd.equal(fd.rand(2, device="sim"), first)
+
+
+def test_device_states_of_the_cpu_are_none() -> None:
+    assert get_device_states(fd.ones(2), [fd.ones(1)]) == ([], [])
