@@ -63,6 +63,7 @@ ROOMS: dict[str, set[str]] = {
     "special": {"namespace"},
     "linalg": {"namespace"},
     "distributions": {"namespace", "autograd"},
+    "distributed.nn": {"core"},
     "distributed.sockets": {"core"},
     "distributed.store": {"distributed.sockets"},
     "distributed.rendezvous": {"distributed.store"},
@@ -70,7 +71,7 @@ ROOMS: dict[str, set[str]] = {
     "distributed.rpc": {"distributed.pipe", "distributed.rendezvous", "tensor"},
     "distributed.autograd": {"distributed.rpc", "engine", "dispatch", "autograd"},
     "distributed.optim": {"optim", "distributed.autograd"},
-    "distributed": {"distributed.optim"},
+    "distributed": {"distributed.nn", "distributed.optim"},
 }
 # These stand on top; only they may import the root package, which may import anything.
 TOP = {"", "__main__", "cli", "launch", "run", "info", "examples", "pythonpath.torch"}

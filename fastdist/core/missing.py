@@ -13,6 +13,11 @@ from typing import Any, NoReturn
 # So many names can be read; where there are more, it is of more use to know where they are listed.
 _LISTED = 60
 _NO_GRAPHS = "programs are not captured as graphs here: call the function or module itself"
+NO_COLLECTIVES = (
+    "there are no process groups and collectives here yet: workers meet by rpc.init_rpc, and "
+    "gradients cross them by distributed.autograd (`fastdist run -n 2 ...`); is_initialized() is "
+    "False"
+)
 # What does the work of a name that is missing: not found by its spelling.
 _INSTEAD = {
     "fastdist.fx": _NO_GRAPHS,

@@ -16,10 +16,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from fastdist.core.late_rooms import load_when_rpc_starts
-from fastdist.core.missing import instead, missing, refusing
+from fastdist.core.missing import NO_COLLECTIVES, instead, missing, refusing
 
 if TYPE_CHECKING:
     from . import autograd as autograd
+    from . import nn as nn
     from . import optim as optim
     from . import pipe as pipe
     from . import rendezvous as rendezvous
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from .store import Store as Store
     from .store import TCPStore as TCPStore
 
-_ROOMS = frozenset({"autograd", "optim", "pipe", "rendezvous", "rpc", "sockets", "store"})
+_ROOMS = frozenset({"autograd", "nn", "optim", "pipe", "rendezvous", "rpc", "sockets", "store"})
 
 # torch.distributed offers these at the top; the name says where each lives here.
 _HOMES = {
@@ -43,11 +44,6 @@ _HOMES = {
     "TCPStore": "store",
 }
 
-_NO_COLLECTIVES = (
-    "there are no process groups and collectives here yet: workers meet by rpc.init_rpc, and "
-    "gradients cross them by distributed.autograd (`fastdist run -n 2 ...`); is_initialized() is "
-    "False"
-)
 # Programs import these whether they use them or not.
 _COLLECTIVES = (
     "all_gather", "all_gather_object", "all_reduce", "all_to_all", "barrier", "broadcast",
@@ -55,7 +51,7 @@ _COLLECTIVES = (
     "get_world_size", "init_process_group", "irecv", "isend", "new_group", "recv", "reduce",
     "reduce_scatter", "scatter", "send",
 )  # fmt: skip
-globals().update({name: refusing(__name__, name, _NO_COLLECTIVES) for name in _COLLECTIVES})
+globals().update({name: refusing(__name__, name, NO_COLLECTIVES) for name in _COLLECTIVES})
 if TYPE_CHECKING:
     _refused = refusing("", "", "")
     all_gather = _refused
@@ -80,7 +76,7 @@ if TYPE_CHECKING:
     scatter = _refused
     send = _refused
 _LATER = ("DeviceMesh", "ReduceOp", "algorithms", "device_mesh", "fsdp")
-instead({f"{__name__}.{name}": _NO_COLLECTIVES for name in _LATER})
+instead({f"{__name__}.{name}": NO_COLLECTIVES for name in _LATER})
 
 # A worker that only runs what others ask for takes part in their backward passes all the same.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.autograd"))

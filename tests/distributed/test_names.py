@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 import fastdist.distributed
 import fastdist.distributed.autograd
+import fastdist.distributed.nn
 
 
 def test_the_distributed_half_says_that_it_is_there() -> None:
@@ -11,3 +14,9 @@ def test_the_distributed_half_says_that_it_is_there() -> None:
     assert fastdist.distributed.autograd.is_available()
     assert fastdist.distributed.rpc.is_available()
     assert "is_available" in dir(fastdist.distributed)
+
+
+@pytest.mark.parametrize("name", fastdist.distributed.nn.__all__)
+def test_what_needs_collectives_can_be_imported_and_says_that_it_is_not_there(name: str) -> None:
+    with pytest.raises(NotImplementedError, match=f"distributed.nn.{name}: there (are|is) no "):
+        getattr(fastdist.distributed.nn, name)(None)
