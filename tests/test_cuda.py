@@ -70,6 +70,7 @@ def test_what_programs_ask_before_they_decide_is_answered_without_a_gpu() -> Non
     if not gpus():
         assert fastdist.cuda.memory_allocated() == fastdist.cuda.max_memory_allocated() == 0
         assert fastdist.cuda.get_rng_state_all() == [] and not fastdist.cuda.is_initialized()
+        assert fastdist.cuda._initialized is False
         with pytest.raises(DeviceError):
             fastdist.cuda.set_device(0)
         with pytest.raises(AttributeError, match=r"nearest in fastdist\.cuda: synchronize"):

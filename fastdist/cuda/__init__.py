@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.device import Device
 from ..core.errors import DeviceError, OutOfMemoryError
 from ..core.errors import KernelError as AcceleratorError
 from ..core.generator import default_generator_of
-from ..core.missing import explain_missing
+from ..core.missing import missing
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count
 from . import amp
@@ -328,4 +328,11 @@ __all__ = [
     "synchronize",
 ]
 
-explain_missing(__name__)
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Answer what reversible layers ask by PyTorch's private name before they keep states."""
+        if name == "_initialized":
+            return is_initialized()
+        raise missing(__name__, name)
