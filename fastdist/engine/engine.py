@@ -16,7 +16,7 @@ from ..graph.node import Node, next_sequence_number, node_of, output_number
 from ..tensor.tensor import Tensor, layout_of, wrap
 from . import hooks
 from .device_threads import DeviceThreads, current_device_queue
-from .graph_task import Capture, GraphRoot, GraphTask, running
+from .graph_task import Capture, GraphRoot, GraphTask, oldest, running
 from .input_buffer import InputBuffer
 from .ready_queue import NodeTask, ReadyQueue
 
@@ -59,7 +59,7 @@ class Engine:
             cpu_ready_queue=queue,
             graph_roots=tuple(edge for edge, _ in roots),
         )
-        task.compute_dependencies([root])
+        task.compute_dependencies([root], 0 if inputs is None else oldest(inputs))
         if inputs is not None:
             task.init_to_execute(root, inputs, accumulate)
         task.streams = self.device_threads.streams_of(task.nodes_in_graph)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -153,8 +154,11 @@ class GraphTask:
                     tls.grad = True
                 set_grad_mode(before[0])
 
-    def compute_dependencies(self, roots: Iterable[Node]) -> None:
-        """Count, for every Node below roots, how many gradients it will get."""
+    def compute_dependencies(self, roots: Iterable[Node], floor: int = 0) -> None:
+        """Count, for every Node below roots, how many gradients it will get.
+
+        A Node leads to older ones alone: nothing below floor, a sequence number, is looked at.
+        """
         stack = [root for root in roots if root is not None]
         seen = set(stack)
         dependencies = self.dependencies
@@ -163,6 +167,8 @@ class GraphTask:
                 if edge is None:
                     continue
                 node = node_of(edge)
+                if node.seq < floor:
+                    continue
                 dependencies[node] = dependencies.get(node, 0) + 1
                 if node not in seen:
                     seen.add(node)
@@ -172,7 +178,7 @@ class GraphTask:
     def init_to_execute(
         self, root: Node, outputs: Iterable[tuple[Node, int]], accumulate: bool
     ) -> None:
-        """Restrict the pass to what leads from root to outputs.
+        """Restrict the pass, whose dependencies are computed, to what leads from root to outputs.
 
         With accumulate the outputs (leaves) run, adding to `.grad`; without, their gradients are
         captured, in order.
@@ -189,37 +195,29 @@ class GraphTask:
             info.captures.append(Capture(output_nr, position))
             position += 1
         self.captured_vars = [None] * position
-        self._mark_needed(root)
+        self._mark_needed()
 
-    def _mark_needed(self, root: Node) -> None:
-        """Mark every Node from which a wanted one can be reached; children before parents, without
-        recursion.
-        """
-        exec_info = self.exec_info
-        seen = {root}
-        stack: list[tuple[Node, Any]] = [(root, iter(root.edges))]
-        while stack:
-            node, edges = stack[-1]
-            for edge in edges:
-                child = node_of(edge)
-                if child is not None and child not in seen:
-                    seen.add(child)
-                    stack.append((child, iter(child.edges)))
+    def _mark_needed(self) -> None:
+        """Mark every Node from which a wanted one can be reached; what is not marked stays out."""
+        wanted = {node for node, info in self.exec_info.items() if info.should_execute()}
+        # Oldest first: all that a Node leads to is older, but for leaves, which lead nowhere.
+        for node in sorted(self.nodes_in_graph, key=_age):
+            for edge in node.edges:
+                if node_of(edge) in wanted:
+                    wanted.add(node)
+                    self.exec_info.setdefault(node, ExecInfo()).needed = True
                     break
-            else:
-                stack.pop()
-                info = exec_info.get(node)
-                if info is None:
-                    info = exec_info[node] = ExecInfo()
-                if not info.needed:
-                    info.needed = any(
-                        exec_info[node_of(edge)].should_execute()
-                        for edge in node.edges
-                        if edge is not None
-                    )
 
     def __repr__(self) -> str:
         return f"<GraphTask depth {self.depth}, {self.outstanding} outstanding>"
+
+
+_age = operator.attrgetter("seq")
+
+
+def oldest(outputs: Iterable[tuple[Node, int]]) -> int:
+    """Return the sequence number of the oldest of chosen inputs; a leaf may be older than all."""
+    return min((0 if node.is_accumulate else node.seq for node, _ in outputs), default=0)
 
 
 class _Running(threading.local):

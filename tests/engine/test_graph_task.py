@@ -8,7 +8,7 @@ import pytest
 
 import fastdist as fd
 from fastdist import Tensor
-from fastdist.engine.graph_task import GraphRoot, GraphTask
+from fastdist.engine.graph_task import GraphRoot, GraphTask, oldest
 from fastdist.engine.input_buffer import InputBuffer
 from fastdist.engine.ready_queue import ReadyQueue
 
@@ -37,11 +37,31 @@ def test_only_what_leads_to_the_wanted_is_executed() -> None:
     x, w = fd.ones(2, requires_grad=True), fd.ones(2, requires_grad=True)
     y, z = x * 2.0, w * 3.0
     total = y + z
-    found = task()
-    found.init_to_execute(root_of(total), [(x.edge, 0)], accumulate=False)
+    found, root = task(), root_of(total)
+    found.compute_dependencies([root])
+    found.init_to_execute(root, [(x.edge, 0)], accumulate=False)
     assert found.exec_info[y.edge].needed and found.exec_info[total.edge].needed
-    assert not found.exec_info[z.edge].should_execute()
+    assert z.edge not in found.exec_info
     assert found.exec_info[x.edge].captures and not found.exec_info[x.edge].needed
+
+
+def test_what_is_older_than_all_chosen_inputs_is_not_looked_at() -> None:
+    x = fd.ones(2, requires_grad=True)
+    for _ in range(100):
+        x = x * 1.5
+    y = x * 2.0 + x
+    found = task()
+    found.compute_dependencies([root_of(y)], oldest([(x.edge, 0)]))
+    assert len(found.nodes_in_graph) == 4
+
+
+def test_a_leaf_made_late_is_reached_through_all_that_is_older() -> None:
+    x = fd.ones(2, requires_grad=True)
+    y = x * 2.0
+    late = fd.ones(2, requires_grad=True)
+    total = y * late
+    grads = fd.autograd.grad(total.sum(), [late, x, y])
+    assert [g.tolist() for g in grads] == [[2.0, 2.0]] * 2 + [[1.0, 1.0]]
 
 
 @pytest.mark.seed("E26")
