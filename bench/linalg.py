@@ -1,6 +1,4 @@
-"""Linear algebra of one matrix and of batches, float32, forward and with the backward, beside
-PyTorch.
-"""
+"""Linear algebra of one matrix and of batches, float32, forward and with its backward."""
 
 from __future__ import annotations
 
