@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
 from ..core.dtypes import float32, float64
 from ..core.errors import DTypeError, LinAlgError, NoKernelError, ShapeError
@@ -92,7 +92,9 @@ def require_computed(name: str, info: Tensor, words: str) -> None:
 
     Note    waits for the device
     """
-    told: Any = info.detach().cpu().to_numpy()
+    told = info.array
+    if not isinstance(told, np.ndarray):
+        told = info.cpu().array
     if not told.any():
         return
     first = int(told.reshape(-1).nonzero()[0][0])

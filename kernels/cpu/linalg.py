@@ -7,10 +7,13 @@ well; of a factorization that met a pivot of 0, or none above 0, it is that pivo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+
+from .silence import silent
 
 Array = np.ndarray[Any, Any]
 _Failed = np.linalg.LinAlgError
@@ -24,11 +27,14 @@ def _matrices(*arrays: Array) -> Iterator[tuple[Array, ...]]:
         yield tuple([array[index] for array in arrays])
 
 
-def _one_by_one(work: Callable[..., None], x: Array, info: Array, *outs: Array) -> None:
-    """Let work fill outs for the whole batch; where it fails, for each matrix alone."""
+def _one_by_one(work: Callable[..., None], x: Array, info: Array, *outs: Array) -> bool:
+    """Let work fill outs for the whole batch; where it fails, for each matrix alone. Return whether
+    it failed.
+    """
     info.fill(0)
     try:
         work(x, *outs)
+        return False
     except _Failed:
         for index in np.ndindex(x.shape[:-2]):
             parts = [out[index] for out in outs]
@@ -38,6 +44,7 @@ def _one_by_one(work: Callable[..., None], x: Array, info: Array, *outs: Array) 
                 info[index] = 1
                 for part in parts:
                     part.fill(np.nan)
+        return True
 
 
 def cholesky(x: Array, out: Array, info: Array, upper: bool) -> None:
@@ -46,12 +53,11 @@ def cholesky(x: Array, out: Array, info: Array, upper: bool) -> None:
     def factor(x: Array, out: Array) -> None:
         np.copyto(out, np.linalg.cholesky(x, upper=upper))
         # NumPy notices a pivot below 0, not one that is NaN.
-        if not np.isfinite(np.einsum("...ii->...", out)).all():
-            raise _Failed
+        _require_finite(out.diagonal(0, -2, -1))
 
-    _one_by_one(factor, x, info, out)
-    for index in map(tuple, np.argwhere(info)):
-        info[index] = _first_minor(x[index], upper)
+    if _one_by_one(factor, x, info, out):
+        for index in map(tuple, np.argwhere(info)):
+            info[index] = _first_minor(x[index], upper)
 
 
 def _first_minor(x: Array, upper: bool) -> int:
@@ -77,6 +83,9 @@ def solve_triangular(a: Array, b: Array, out: Array, upper: bool, unitriangular:
     if not out.size:
         return
     a = np.broadcast_to(a, (*out.shape[:-2], *a.shape[-2:]))
+    if math.prod(out.shape[:-2]) > _MANY * a.shape[-1]:
+        _substitute(a, out, upper, unitriangular)
+        return
     (solve,) = _blas(("trsm",), out)
     for one, found in _matrices(a, out):
         # BLAS counts memory by columns: it sees out.T, of which x.T @ a.T = b.T is asked.
@@ -93,14 +102,33 @@ def solve_triangular(a: Array, b: Array, out: Array, upper: bool, unitriangular:
         )
 
 
+# So many times more matrices than rows, and it is faster to go by rows through all of them at once:
+# 256 of (8, 8), with right sides of 2, take 0.12 ms instead of 0.35, 32 of them as long either way
+# (minima of 5 runs of CPU time, AMD EPYC, one thread).
+_MANY = 4
+
+
+@silent
+def _substitute(a: Array, out: Array, upper: bool, unitriangular: bool) -> None:
+    """Write the x of a @ x = out over out, an unknown of every matrix at a time."""
+    n = a.shape[-1]
+    for i in reversed(range(n)) if upper else range(n):
+        found = out[..., i : i + 1, :]
+        if not unitriangular:
+            np.divide(found, a[..., i : i + 1, i : i + 1], out=found)
+        rest = slice(0, i) if upper else slice(i + 1, n)
+        left = out[..., rest, :]
+        np.subtract(left, np.multiply(a[..., rest, i : i + 1], found), out=left)
+
+
 def inverse(x: Array, out: Array, info: Array) -> None:
     """Write the inverse of x into out."""
 
     def invert(x: Array, out: Array) -> None:
         np.copyto(out, np.linalg.inv(x))
 
-    _one_by_one(invert, x, info, out)
-    _find_zero_pivots(x, info)
+    if _one_by_one(invert, x, info, out):
+        _find_zero_pivots(x, info)
 
 
 def solve(a: Array, b: Array, out: Array, info: Array) -> None:
@@ -212,6 +240,7 @@ def _require_finite(x: Array) -> None:
         raise _Failed
 
 
+@silent
 def pseudo_inverse(
     x: Array, atol: Array, rtol: Array, out: Array, values: Array, info: Array
 ) -> None:
