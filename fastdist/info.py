@@ -39,7 +39,7 @@ _FEATURES = (
     "sve",
     "bf16",
 )
-_PACKAGES = ("numpy", "numba", "llvmlite", "pyzmq")
+_PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "pyzmq")
 
 
 def collect(probes: tuple[Probe, ...] | None = None) -> list[Row]:

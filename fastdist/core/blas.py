@@ -142,12 +142,17 @@ def blas_threads() -> int | None:
 
 
 def set_blas_threads(count: int) -> bool:
-    """Let matrix products use up to count threads; return whether NumPy's BLAS could be told.
+    """Let matrix products use up to count threads, and SciPy's BLAS if it is loaded; return whether
+    NumPy's could be told.
 
     Raises  ValueError if count is not positive
     """
     if count < 1:
         raise ValueError(f"set_blas_threads: count must be at least 1, got {count!r}")
+    for library in _scipys_own():
+        function = _function("set_num_threads", None, library)
+        if function is not None:
+            function(count)
     function = _function("set_num_threads", None)
     if function is None:
         return False
@@ -155,19 +160,37 @@ def set_blas_threads(count: int) -> bool:
     return True
 
 
+def share_blas_threads() -> None:
+    """Let SciPy's BLAS, which was just loaded, use as many threads as NumPy's may."""
+    count = blas_threads()
+    if count is not None:
+        set_blas_threads(count)
+
+
 def end_blas_threads() -> None:
-    """End the threads of NumPy's OpenBLAS, as it does itself at a fork; the next product that wants
-    them starts others.
+    """End the threads of NumPy's OpenBLAS, as it does itself at a fork, and of SciPy's; the next
+    product that wants them starts others.
     """
-    shutdown = getattr(_library(), "blas_thread_shutdown_", None)
-    if shutdown is not None:
-        shutdown()
+    for library in (_library(), *_scipys_own()):
+        shutdown = getattr(library, "blas_thread_shutdown_", None)
+        if shutdown is not None:
+            shutdown()
 
 
-def _function(name: str, result: str | None) -> Callable[..., Any] | None:
+def _scipys_own() -> list[Any]:
+    """Return the library that SciPy brought beside NumPy's, if it is loaded."""
+    if "scipy.linalg" not in sys.modules:
+        return []
     import ctypes
 
-    library = _library()
+    paths = _library_paths()[1:]
+    return [ctypes.CDLL(path) for path in paths if "openblas" in path and "scipy" in path]
+
+
+def _function(name: str, result: str | None, library: Any = None) -> Callable[..., Any] | None:
+    import ctypes
+
+    library = library or _library()
     # NumPy's wheels prefix the names and mark 64-bit integers; a system's library has them plain.
     for prefix in ("scipy_openblas_", "openblas_"):
         for suffix in ("64_", ""):
@@ -185,24 +208,22 @@ def _library() -> Any:
 
         import numpy.linalg  # noqa: F401  its BLAS is the one that is asked
 
-        path = _library_path()
         # None opens the process itself, which has no such names unless a BLAS is linked in.
-        _loaded = ctypes.CDLL(path)
+        _loaded = ctypes.CDLL(next(iter(_library_paths()), None))
     return _loaded
 
 
 _loaded: Any = None
 
 
-def _library_path() -> str | None:
+def _library_paths() -> list[str]:
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
             paths = {line.split(None, 5)[5].strip() for line in maps if "blas" in line}
     except OSError:
         paths = set(_bundled())
     # SciPy may have brought a library of its own: NumPy's comes first.
-    ranked = sorted(paths, key=lambda path: ("numpy" not in path, "openblas" not in path, path))
-    return ranked[0] if ranked else None
+    return sorted(paths, key=lambda path: ("numpy" not in path, "openblas" not in path, path))
 
 
 def _bundled() -> list[str]:

@@ -7,11 +7,15 @@ well; of a factorization that met a pivot of 0, or none above 0, it is that pivo
 
 from __future__ import annotations
 
+import functools
+import importlib
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+
+from fastdist.core.blas import share_blas_threads
 
 from .silence import silent
 
@@ -86,7 +90,7 @@ def solve_triangular(a: Array, b: Array, out: Array, upper: bool, unitriangular:
     if math.prod(out.shape[:-2]) > _MANY * a.shape[-1]:
         _substitute(a, out, upper, unitriangular)
         return
-    (solve,) = _blas(("trsm",), out)
+    solve = _scipys("blas", "trsm", out.dtype)
     for one, found in _matrices(a, out):
         # BLAS counts memory by columns: it sees out.T, of which x.T @ a.T = b.T is asked.
         turned = one.flags.f_contiguous and not one.flags.c_contiguous
@@ -169,8 +173,7 @@ def lu(x: Array, out: Array, pivots: Array, info: Array) -> None:
 def _factored(x: Array) -> tuple[Array, Array, int]:
     if not x.size:
         return x, np.zeros(0, np.int32), 0
-    (factor,) = _lapack(("getrf",), x)
-    found, pivots, info = factor(x)
+    found, pivots, info = _scipys("lapack", "getrf", x.dtype)(x)
     return found, pivots + 1, info
 
 
@@ -276,14 +279,13 @@ def reflectors(x: Array, out: Array, scales: Array) -> None:
         np.copyto(out, np.swapaxes(found, -1, -2))
 
 
-def _lapack(names: tuple[str, ...], of: Array) -> tuple[Callable[..., Any], ...]:
-    # On first use: SciPy is there for its few functions that NumPy lacks, and slow to import.
-    from scipy.linalg import lapack
+@functools.cache
+def _scipys(library: str, function: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
+    """Return a function of SciPy's "blas" or "lapack" for a dtype.
 
-    return tuple(lapack.get_lapack_funcs(names, (of,)))
-
-
-def _blas(names: tuple[str, ...], of: Array) -> tuple[Callable[..., Any], ...]:
-    from scipy.linalg import blas
-
-    return tuple(blas.get_blas_funcs(names, (of,)))
+    Note    imported on first use: it is there for the few functions that NumPy lacks, and slow
+    """
+    module = importlib.import_module(f"scipy.linalg.{library}")
+    share_blas_threads()
+    (found,) = getattr(module, f"get_{library}_funcs")((function,), dtype=dtype)
+    return found  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -123,3 +124,18 @@ def test_set_blas_threads_is_read_back() -> None:
 def test_set_blas_threads_refuses_none() -> None:
     with pytest.raises(ValueError, match="at least 1, got 0"):
         blas.set_blas_threads(0)
+
+
+def test_the_library_that_scipy_brings_uses_as_many_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    importlib.import_module("scipy.linalg")
+    before = blas.blas_threads()
+    own = [blas._function("get_num_threads", "c_int", one) for one in blas._scipys_own()]
+    try:
+        blas.set_blas_threads(1)
+        assert all(count is not None and count() == 1 for count in own)
+    finally:
+        blas.set_blas_threads(before or 1)
+    monkeypatch.delitem(sys.modules, "scipy.linalg")
+    assert blas._scipys_own() == []
