@@ -103,11 +103,12 @@ def permutation(pivots: Any, out: Any) -> None:
     import cupy
 
     with out.device:
-        out[...] = cupy.arange(out.shape[-1])
+        places = cupy.arange(out.shape[-1])
+        out[...] = places
         for i in range(pivots.shape[-1]):
             swap = pivots[..., i : i + 1].astype(out.dtype) - 1
-            other = cupy.take_along_axis(out, swap, -1)
-            cupy.put_along_axis(out, swap, out[..., i : i + 1].copy(), -1)
+            mine, other = out[..., i : i + 1].copy(), cupy.take_along_axis(out, swap, -1)
+            out[...] = cupy.where(places == swap, mine, out)
             out[..., i : i + 1] = other
 
 
