@@ -1,4 +1,4 @@
-"""Linear algebra of one matrix and of batches, float32, forward and with its backward."""
+"""Linear algebra of a matrix and of batches, float32, with the backward too, beside PyTorch."""
 
 from __future__ import annotations
 

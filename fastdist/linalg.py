@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from .core.errors import LinAlgError as LinAlgError
-from .core.missing import explain_missing
+from .core.missing import explain_missing, refusing
 from .namespace.load import LINALG as _LINALG
-from .ops.spectra import eig as eig
-from .ops.spectra import eigvals as eigvals
 
+_NO_COMPLEX = (
+    "eigenvalues of matrices that are not symmetric are complex, and fastdist has no complex "
+    "tensors; use linalg.eigh or linalg.eigvalsh of symmetric matrices, linalg.svdvals, or "
+    "numpy.linalg.eig(A.numpy())"
+)
+eig = refusing(__name__, "eig", _NO_COMPLEX)
+eigvals = refusing(__name__, "eigvals", _NO_COMPLEX)
+_NO_LDL = (
+    "symmetric matrices are not factored so; use linalg.cholesky_ex where they are "
+    "positive-definite, linalg.lu_factor and linalg.lu_solve where they are not"
+)
+ldl_factor = refusing(__name__, "ldl_factor", _NO_LDL)
+ldl_factor_ex = refusing(__name__, "ldl_factor_ex", _NO_LDL)
+ldl_solve = refusing(__name__, "ldl_solve", _NO_LDL)
+_REFUSED = {"eig", "eigvals", "ldl_factor", "ldl_factor_ex", "ldl_solve"}
 globals().update(_LINALG)
-__all__ = sorted({*_LINALG, "LinAlgError", "eig", "eigvals"})  # noqa: PLE0605 (the catalogue says its names)
+__all__ = sorted({*_LINALG, *_REFUSED, "LinAlgError"})  # noqa: PLE0605 (the catalogue says its names)
 
 explain_missing(__name__)

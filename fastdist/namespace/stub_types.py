@@ -64,6 +64,7 @@ _EXCEPT = {
     ("logspace", "start"): "Scalar",
     ("reshape", "shape"): "Sizes | None",
     ("roll", "dims"): "Sizes | None",
+    ("tensorsolve", "dims"): "Sizes | None",
     ("tensordot", "dims"): "Any",
     ("type", "dtype"): "Any",
     ("view", "dtype"): "Any",
@@ -252,5 +253,5 @@ def known(annotation: Any) -> str:
     )
     for word, meaning in _MEANING.items():
         text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", meaning, text)
-    said = re.findall(r"[A-Za-z_][\w.]*", text)
-    return text if said and _KNOWN.issuperset(said) else "Any"
+    said = {one for one in re.findall(r"[A-Za-z_][\w.]*", text) if one[:13] != "return_types."}
+    return text if text.strip() and said <= _KNOWN else "Any"

@@ -214,10 +214,11 @@ def _constant(name: str, value: Any) -> str:
 
 def _linalg() -> str:
     stub = _functions_stub("The functions of fastdist.linalg", ".", load.LINALG)
-    return stub + (
-        "from .core.errors import LinAlgError as LinAlgError\n"
-        "from .ops.spectra import eig as eig, eigvals as eigvals\n"
-    )
+    stub += "from .core.errors import LinAlgError as LinAlgError\n"
+    for node in ast.parse((_PACKAGE / "linalg.py").read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("refusing("):
+            stub += f"def {ast.unparse(node.targets[0])}(*args: Any, **kwargs: Any) -> Any: ...\n"
+    return stub
 
 
 def _special() -> str:

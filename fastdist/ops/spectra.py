@@ -10,7 +10,6 @@ import math
 from typing import Any
 
 from ..core.dtypes import int32
-from ..core.missing import refusing
 from ..dispatch.composite import composite
 from ..dispatch.factoring import factoring
 from ..dispatch.structured import Plan, structured
@@ -121,15 +120,6 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     values, *_, info = op.public(A, upper)
     require_computed("linalg.eigh", info, _NOT_FOUND)
     return values  # type: ignore[no-any-return]
-
-
-_NO_COMPLEX = (
-    "eigenvalues of matrices that are not symmetric are complex, and fastdist has no complex "
-    "tensors; use linalg.eigh or linalg.eigvalsh of symmetric matrices, linalg.svdvals, or "
-    "numpy.linalg.eig(A.numpy())"
-)
-eig = refusing("fastdist.linalg", "eig", _NO_COMPLEX)
-eigvals = refusing("fastdist.linalg", "eigvals", _NO_COMPLEX)
 
 
 @factoring("linalg.svd", node_name="LinalgSvdBackward0")
