@@ -174,7 +174,7 @@ def norm(
     values.
     """
     if p == "nuc":
-        axes = (-2, -1) if dim is None else dim
+        axes = range(len(input.layout.shape)) if dim is None else dim
         return COMPOSITES["linalg.matrix_norm"].call(  # type: ignore[no-any-return]
             input, "nuc", axes, keepdim, dtype=dtype, out=out
         )
