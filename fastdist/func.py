@@ -15,6 +15,7 @@ from .autograd.forward_ad import dual_level, make_dual, unpack_dual
 from .core.missing import explain_missing
 from .graph.forward_grad import ForwardADLevel
 from .graph.modes import enable_grad, is_grad_enabled
+from .nn.batch_norm import _BatchNorm
 from .nn.module import Module
 from .nn.utils.stateless import functional_call
 from .ops.creation import zeros, zeros_like
@@ -29,6 +30,8 @@ __all__ = [
     "jacfwd",
     "jacrev",
     "jvp",
+    "linearize",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",
@@ -144,6 +147,24 @@ def jvp(
     return (*result, aux) if has_aux else result
 
 
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return func(*primals), and the function of tangents that jvp is there; each call of that runs
+    func again.
+
+    Raises  RuntimeError from that function for other tangents than there are primals
+    """
+
+    def pushed(*tangents: Any) -> Any:
+        if len(tangents) != len(primals):
+            raise RuntimeError(
+                "Expected the tangents to have the same argspec as the primals: "
+                f"{len(primals)} of them, got {len(tangents)}"
+            )
+        return jvp(func, primals, tangents)[1]
+
+    return func(*primals), pushed
+
+
 def jacrev(
     func: Callable[..., Any],
     argnums: Argnums = 0,
@@ -241,6 +262,15 @@ def vmap(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         "vmap: fastdist does not run one call over a batch of calls; write the batch as an axis of "
         "the tensors, or call the function once for each and stack() the results"
     )
+
+
+def replace_all_batch_norm_modules_(root: Module) -> Module:
+    """Let the batch norms in root forget their running numbers, and keep none; return root."""
+    for one in root.modules():
+        if isinstance(one, _BatchNorm):
+            one.running_mean = one.running_var = one.num_batches_tracked = None
+            one.track_running_stats = False
+    return root
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -118,3 +118,20 @@ def test_states_of_like_models_are_stacked() -> None:
 def test_vmap_says_what_to_do_instead() -> None:
     with pytest.raises(NotImplementedError, match="write the batch as an axis"):
         func.vmap(cubes)
+
+
+def test_linearize_gives_the_value_and_its_slopes() -> None:
+    value, pushed = func.linearize(lambda x, y: {"both": x * y, "one": x.sin()}, X, Y)
+    assert value["both"].equal(X * Y)
+    found = pushed(fd.ones_like(X), 2 * fd.ones_like(Y))
+    assert found["both"].equal(Y + 2 * X) and found["one"].equal(X.cos())
+    with pytest.raises(RuntimeError, match="same argspec as the primals"):
+        pushed(X)
+
+
+def test_batch_norms_forget_their_running_numbers() -> None:
+    model = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 1)).eval()
+    assert func.replace_all_batch_norm_modules_(model) is model
+    norm = model[0]
+    assert norm.running_mean is norm.running_var is norm.num_batches_tracked is None
+    assert not norm.track_running_stats and model(fd.ones(2, 3)).shape == (2, 1)
