@@ -7,10 +7,11 @@ alone, since it brings a package of its own.
 from __future__ import annotations
 
 from ..core.missing import explain_missing, instead
-from . import _pytree, checkpoint, data, dlpack, hooks, model_zoo, npz, safetensors
+from . import _pytree, benchmark, checkpoint, data, dlpack, hooks, model_zoo, npz, safetensors
 
 __all__ = [
     "_pytree",
+    "benchmark",
     "checkpoint",
     "data",
     "dlpack",
