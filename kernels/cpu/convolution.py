@@ -7,6 +7,8 @@ product, 0.6 ms in laying out.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -43,8 +45,7 @@ def forward(
     x = np.ascontiguousarray(x)
     sliding = Sliding.of(x.shape[2:], weight.shape[2:], out.shape[2:], stride, padding, dilation)
     if _is_thin(weight, groups):
-        _begin(out, bias)
-        _run_thin("forward", x, np.ascontiguousarray(weight), out, sliding, groups)
+        _thin_forward(x, weight, bias, out, sliding, groups)
         return
     for images, matrix, results, part in _groups(x, weight, out, groups):
         _multiply(Patches(sliding, images), matrix, None if bias is None else bias[part], results)
@@ -64,6 +65,48 @@ def _is_thin(weight: Array, groups: int) -> bool:
     return thin and weight.dtype in COMPILED
 
 
+def _thin_forward(
+    x: Array, weight: Array, bias: Array | None, y: Array, sliding: Sliding, groups: int
+) -> None:
+    if np.isfinite(weight).all():
+        _sum_up(x, weight, bias, y, sliding, groups, (1, 1, 1))
+    else:
+        _begin(y, bias)
+        _tap_by_tap("forward", x, weight, y, sliding, groups)
+
+
+def _thin_by_input(
+    y: Array, weight: Array, bias: Array | None, x: Array, sliding: Sliding, groups: int
+) -> None:
+    """Write the sums of y, its numbers a stride apart, under the weight turned round, of inputs and
+    outputs exchanged.
+    """
+    if not np.isfinite(weight).all():
+        _begin(x, bias)
+        _tap_by_tap("by_input", x, weight, y, sliding, groups)
+        return
+    inputs, kernel = weight.shape[1], weight.shape[2:]
+    parts = weight.reshape(groups, -1, inputs, *kernel).swapaxes(1, 2)
+    turned = np.flip(parts, tuple(range(3, parts.ndim)))
+    sizes = zip(sliding.kernel, sliding.dilation, sliding.padding, strict=True)
+    before, once = tuple([(k - 1) * wide - p for k, wide, p in sizes]), (1, 1, 1)
+    back = Sliding(sliding.grid, sliding.kernel, sliding.image, once, before, sliding.dilation)
+    weight = turned.reshape(inputs * groups, -1, *kernel)
+    _sum_up(y, weight, bias, x, back, groups, sliding.stride)
+
+
+def _thin_by_weight(x: Array, out: Array, y: Array, sliding: Sliding, groups: int) -> None:
+    out.fill(0)
+    if not y.size:
+        return
+    room, offsets, words = _thin_room(out, sliding, (len(x), groups, out.shape[1]), (1, 1, 1))
+    flat = [x.reshape(-1), y.reshape(-1), out.reshape(-1)]
+    _thin_loop("correlate", out.dtype)(*flat, room, offsets, words)
+    if np.isnan(out).any():
+        out.fill(0)
+        _tap_by_tap("by_weight", x, out, y, sliding, groups)
+
+
 def _begin(out: Array, bias: Array | None) -> None:
     if bias is None:
         out.fill(0)
@@ -71,14 +114,77 @@ def _begin(out: Array, bias: Array | None) -> None:
         out[...] = bias.reshape(-1, *(1,) * (out.ndim - 2))
 
 
-def _run_thin(name: str, x: Array, weight: Array, y: Array, sliding: Sliding, groups: int) -> None:
+def _inside(sliding: Sliding, axis: int, at: int) -> tuple[slice, slice]:
+    """Return where in the image a place of the kernel looks, and for which of the grid that is."""
+    stride, grid = sliding.stride[axis], sliding.grid[axis]
+    offset = at * sliding.dilation[axis] - sliding.padding[axis]
+    low = max(-(offset // stride), 0)
+    high = max(min((sliding.image[axis] - 1 - offset) // stride + 1, grid), low)
+    first = low * stride + offset
+    return slice(first, first + (high - low) * stride, stride), slice(low, high)
+
+
+# Note [Zeros around an image]
+# The compiled loops multiply zeros around an image too, which an inf or a NaN turns into NaN. Where
+# there is one among the numbers that meet them, this goes over the places of the kernel in turn and
+# takes of each what lies inside; its sums are the definition.
+@silent
+def _tap_by_tap(
+    name: str, x: Array, weight: Array, y: Array, sliding: Sliding, groups: int
+) -> None:
+    x = x.reshape(len(x), groups, -1, *sliding.image)
+    y = y.reshape(len(y), groups, -1, *sliding.grid)
+    weight = weight.reshape(groups, -1, x.shape[2], *sliding.kernel)
+    for tap in np.ndindex(sliding.kernel):
+        inside = [_inside(sliding, axis, at) for axis, at in enumerate(tap)]
+        ours, theirs = [
+            side[:, :, :, *part] for side, part in zip((x, y), zip(*inside), strict=True)
+        ]
+        place = weight[:, :, :, *tap]
+        if name == "forward":
+            theirs += np.einsum("ngidhw,goi->ngodhw", ours, place)
+        elif name == "by_input":
+            ours += np.einsum("ngodhw,goi->ngidhw", theirs, place)
+        else:
+            place += np.einsum("ngidhw,ngodhw->goi", ours, theirs)
+
+
+def _sum_up(
+    x: Array, weight: Array, bias: Array | None, y: Array, sliding: Sliding, groups: int,
+    apart: Sizes,
+) -> None:  # fmt: skip
+    """Write the sums of x, its numbers so far apart, under the weight (outputs, inputs, kernel)."""
+    if not y.size:
+        return
+    room, offsets, words = _thin_room(weight, sliding, (len(x), groups, weight.shape[1]), apart)
+    bias = np.zeros(y.shape[1], y.dtype) if bias is None else np.ascontiguousarray(bias)
+    flat = [x.reshape(-1), np.ascontiguousarray(weight).reshape(-1), bias, y.reshape(-1)]
+    _thin_loop("convolve", y.dtype)(*flat, room, offsets, words)
+
+
+def _thin_room(weight: Array, sliding: Sliding, sizes: Sizes, apart: Sizes) -> tuple[Any, ...]:
+    """Return room for the channels of a group with their padding, where in it the places of the
+    kernel look, in bytes, and the sizes of all.
+    """
+    (*_, inputs), (_, seen_h, seen_w) = sizes, sliding.seen
+    from .thin_loops import LANES
+
+    room = np.zeros(inputs * math.prod(sliding.seen) + LANES * sliding.stride[2], weight.dtype)
+    steps = (math.prod(sliding.seen), seen_h * seen_w, seen_w, 1)
+    axes = zip((inputs, *sliding.kernel), steps, (1, *sliding.dilation), strict=True)
+    along = [np.arange(n) * step * wide for n, step, wide in axes]
+    offsets = functools.reduce(np.add, np.ix_(*along)).reshape(-1) * weight.itemsize
+    s = sliding
+    outputs = (weight.shape[0] // sizes[1], 0, 0)
+    words = (s.image, s.seen, apart, s.padding, s.grid, s.stride, sizes, outputs)
+    return room, offsets.astype(np.int64), np.array(words, np.int64)
+
+
+def _thin_loop(name: str, dtype: Any) -> Any:
     # Numba comes with these, on first use.
     from .thin_loops import LOOPS
 
-    inputs, outputs = weight.shape[1], weight.shape[0] // groups
-    words = np.array([*sliding, (len(x), groups, inputs), (outputs, 0, 0)], np.int64)
-    flat = [array.reshape(-1) for array in (x, weight, y)]
-    LOOPS[name, weight.dtype](*flat, words)
+    return LOOPS[name, dtype]
 
 
 def _groups(x: Array, weight: Array, y: Array, groups: int) -> Iterator[tuple[Any, ...]]:
@@ -138,8 +244,7 @@ def by_input(
     y = np.ascontiguousarray(y)
     sliding = Sliding.of(out.shape[2:], weight.shape[2:], y.shape[2:], stride, padding, dilation)
     if _is_thin(weight, groups):
-        _begin(out, bias)
-        _run_thin("by_input", out, np.ascontiguousarray(weight), y, sliding, groups)
+        _thin_by_input(y, weight, bias, out, sliding, groups)
         return
     for results, matrix, images, _ in _groups(out, weight, y, groups):
         _spread(Patches(sliding, results), matrix.T, images)
@@ -189,8 +294,7 @@ def by_weight(
     x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
     sliding = Sliding.of(x.shape[2:], out.shape[2:], y.shape[2:], stride, padding, dilation)
     if _is_thin(out, groups):
-        out.fill(0)
-        _run_thin("by_weight", x, out, y, sliding, groups)
+        _thin_by_weight(x, out, y, sliding, groups)
         return
     for images, matrix, given, _ in _groups(x, out, y, groups):
         _correlate(Patches(sliding, images), given, matrix)

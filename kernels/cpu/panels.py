@@ -23,7 +23,7 @@ from numba import types
 
 from .compiler import compiled, entry_point
 from .machine import intrinsic
-from .vectors import INT64, Vectors
+from .vectors import INT64, Vectors, loop
 
 LANES: Final = 16
 _ROWS: Final = 8
@@ -71,28 +71,19 @@ def _tile(rows: int, vectors: int) -> Any:
 def _summed(builder: Any, lot: Vectors, rows: int, vectors: int, walk: Any, steps: Any) -> Any:
     """Return the sums over all steps, those of a row after another, which never leave registers."""
     a, a_row, a_step, b, b_step = walk
-    before = builder.block
-    loop, done = [builder.append_basic_block(name) for name in ("steps", "done")]
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    left, at_a, at_b = [builder.phi(INT64) for _ in range(3)]
-    sums = [builder.phi(lot.type) for _ in range(rows * vectors)]
-    given = [lot.load(lot.moved(at_b, v * LANES)) for v in range(vectors)]
-    after, place = [], at_a
-    for r in range(rows):
-        number = lot.splat(lot.number(place))
-        after += [lot.fma(number, given[v], sums[r * vectors + v]) for v in range(vectors)]
-        place = builder.add(place, a_row)
-    still = builder.sub(left, ir.Constant(INT64, 1))
-    turns = [(left, steps, still), (at_a, a, builder.add(at_a, a_step))]
-    turns.append((at_b, b, builder.add(at_b, b_step)))
-    turns += [(one, lot.constant([0.0] * LANES), new) for one, new in zip(sums, after, strict=True)]
-    for phi, first, following in turns:
-        phi.add_incoming(first, before)
-        phi.add_incoming(following, loop)
-    builder.cbranch(builder.icmp_signed(">", still, ir.Constant(INT64, 0)), loop, done)
-    builder.position_at_end(done)
-    return after
+
+    def add(_: Any, values: list[Any]) -> list[Any]:
+        at_a, at_b, *sums = values
+        given = [lot.load(lot.moved(at_b, v * LANES)) for v in range(vectors)]
+        made, place = [], at_a
+        for r in range(rows):
+            number = lot.splat(lot.number(place))
+            made += [lot.fma(number, given[v], sums[r * vectors + v]) for v in range(vectors)]
+            place = builder.add(place, a_row)
+        return [builder.add(at_a, a_step), builder.add(at_b, b_step), *made]
+
+    zeros = [lot.constant([0.0] * LANES)] * (rows * vectors)
+    return loop(builder, steps, [a, b, *zeros], add)[2:]
 
 
 _tiles: Final = [_tile(rows, vectors) for rows in (_ROWS, 1) for vectors in (2, 1)]

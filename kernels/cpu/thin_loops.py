@@ -1,9 +1,11 @@
 """Convolutions of groups of few channels, and their adjoints, compiled: no columns.
 
-Bound by memory: products of so few channels are too thin for a BLAS. What of the grid a place of
-the kernel sees inside the image is found once for each place, so a line of the grid times one
-number of the weight is a loop without conditions, which vectorises where the stride is 1; a plane
-stays in the first-level cache while all places of the kernel go over it.
+Products of so few channels are too thin for a BLAS. A sample's channels of a group are copied into
+zeros once, so that no place of the kernel asks where the image ends; then four lines of the grid by
+sixteen places stay in registers while all places of the kernel go over them. What is left over of
+sixteen is computed and not written. A weight's gradient is sums of products of lines, sixteen side
+by side. All takes addresses: Numba counts who holds an array, at each call, and that takes longer
+than a line does.
 """
 
 from __future__ import annotations
@@ -13,118 +15,208 @@ from typing import Any, Final
 
 import numba
 import numpy as np
+from numba import types
 
 from .compiler import compiled, entry_point
+from .machine import LOAD, STORE, intrinsic
+from .vectors import INT64, Vectors, loop
+
+# Vectors go over the end of the channels by up to so many places of the grid.
+LANES: Final = 16
+_LINES: Final = 4
 
 
-@compiled(inline=True)
-def _inside(length: int, grid: int, stride: int, offset: int) -> tuple[int, int]:
-    """Return from which to which place of the grid its place in the image is inside."""
-    low = 0 if offset >= 0 else min((-offset + stride - 1) // stride, grid)
-    high = 0 if offset >= length else min((length - 1 - offset) // stride + 1, grid)
-    return low, max(low, high)
+def _summer(lines: int, stride: int) -> Any:
+    """Return the function that makes so many lines of one vector; stride 0 stands for any other."""
+
+    @intrinsic
+    def summed(
+        typingctx: Any, x: Any, x_line: Any, step: Any, offsets: Any, weights: Any, taps: Any,
+        first: Any, out: Any, out_line: Any, count: Any,
+    ) -> Any:  # fmt: skip
+        """Write first and the sums of weights times what lies at offsets from x to `count` places
+        of each line from the address out on. Lines and offsets are in bytes, step in elements.
+        """
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            x, x_line, step, offsets, weights, taps, first, out, out_line, count = args
+            lot, words = Vectors(builder, first.type, LANES), Vectors(builder, INT64, 1)
+            by = stride or step
+
+            def add(t: Any, sums: Any) -> Any:
+                place = builder.add(x, words.number(words.behind(offsets, t)))
+                weight = lot.splat(lot.number(lot.behind(weights, t)))
+                made = []
+                for one in sums:
+                    made.append(lot.fma(weight, lot.load(place, by), one))
+                    place = builder.add(place, x_line)
+                return made
+
+            for one in loop(builder, taps, [lot.splat(first)] * lines, add):
+                lot.store_some(one, out, count)
+                out = builder.add(out, out_line)
+            return context.get_dummy_value()
+
+        words = [types.int64] * 3
+        return types.void(*[types.int64] * 6, first, *words), codegen
+
+    return summed
 
 
-@compiled(inline=True)
-def _add_to_y(x: Any, weight: Any, y: Any, at: Any, k: Any, to: Any, count: Any, step: Any) -> None:
-    # Unsigned places: Numba counts negative ones from the end, and then no loop vectorises.
-    w = weight[k]
-    if step == np.uint64(1):
-        for i in range(count):
-            y[to + i] += w * x[at + i]
-    else:
-        for i in range(count):
-            y[to + i] += w * x[at + i * step]
+def _correlator(stride: int) -> Any:
+    @intrinsic
+    def correlated(
+        typingctx: Any, x: Any, x_line: Any, step: Any, y: Any, y_line: Any, lines: Any,
+        count: Any, zero: Any,
+    ) -> Any:  # fmt: skip
+        """Return the sum of products of `count` places of so many lines at the addresses x and y;
+        zero says what they are.
+        """
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            x, x_line, step, y, y_line, lines, count, zero = args
+            lot = Vectors(builder, zero.type, LANES)
+
+            def add(i: Any, sums: Any) -> Any:
+                ours = lot.load(builder.add(x, builder.mul(i, x_line)), stride or step)
+                theirs = lot.load_some(builder.add(y, builder.mul(i, y_line)), count)
+                # What lies behind the line may be NaN, and NaN times zero is.
+                return [lot.fma(theirs, lot.first_of(ours, count), sums[0])]
+
+            (total,) = loop(builder, lines, [lot.splat(zero)], add)
+            return lot.total(total)
+
+        return zero(*[types.int64] * 7, zero), codegen
+
+    return correlated
 
 
-@compiled(inline=True)
-def _add_to_x(x: Any, weight: Any, y: Any, at: Any, k: Any, to: Any, count: Any, step: Any) -> None:
-    w = weight[k]
-    if step == np.uint64(1):
-        for i in range(count):
-            x[at + i] += w * y[to + i]
-    else:
-        for i in range(count):
-            x[at + i * step] += w * y[to + i]
+def _laid_out(load: Any, store: Any) -> Any:
+    @compiled(inline=True)
+    def lay_out(x: Any, room: Any, channels: Any, size: Any, words: Any) -> None:
+        """Write so many channels from the address x on into room, which is zeros elsewhere."""
+        seen_d, seen_h, seen_w = words[1, 0], words[1, 1], words[1, 2]
+        apart_d, apart_h, apart_w = words[2, 0], words[2, 1], words[2, 2]
+        before_d, before_h, before_w = words[3, 0], words[3, 1], words[3, 2]
+        depth, height, width = words[0, 0], words[0, 1], words[0, 2]
+        for c in range(channels):
+            for d in range(depth):
+                to_d = d * apart_d + before_d
+                for h in range(height):
+                    to_h = h * apart_h + before_h
+                    line = x + ((c * depth + d) * height + h) * width * size
+                    to = ((c * seen_d + to_d) * seen_h + to_h) * seen_w + before_w
+                    if 0 <= to_d < seen_d and 0 <= to_h < seen_h:
+                        low = max(0, -(before_w // apart_w))
+                        high = min(width, (seen_w - 1 - before_w) // apart_w + 1)
+                        if apart_w == 1:
+                            for w in range(low, high):
+                                store(room, to + w, load(line, w))
+                        else:
+                            for w in range(low, high):
+                                store(room, to + w * apart_w, load(line, w))
+
+    return lay_out
 
 
-@compiled(inline=True, fastmath={"reassoc", "contract", "nsz"})
-def _add_to_weight(
-    x: Any, weight: Any, y: Any, at: Any, k: Any, to: Any, count: Any, step: Any
-) -> None:
-    total = weight[k] * 0
-    if step == np.uint64(1):
-        for i in range(count):
-            total += y[to + i] * x[at + i]
-    else:
-        for i in range(count):
-            total += y[to + i] * x[at + i * step]
-    weight[k] += total
+def _spread_function(dtype: Any) -> Callable[..., None]:
+    load, store = LOAD[str(dtype)], STORE[str(dtype)]
+    size, lay_out = dtype.bitwidth // 8, _laid_out(load, store)
+    single, double, other = [(_summer(_LINES, s), _summer(1, s)) for s in (1, 2, 0)]
+    one_1, many_1, one_2, many_2, one_n, many_n = (
+        single[1], single[0], double[1], double[0], other[1], other[0],
+    )  # fmt: skip
 
-
-@compiled(inline=True)
-def _walk(x: Any, weight: Any, y: Any, words: Any, add_line: Any) -> None:
-    depth, height, width = words[0]
-    grid_d, grid_h, grid_w = words[2]
-    stride_d, stride_h, step = words[3]
-    images, groups, inputs = words[6]
-    outputs = words[7, 0]
-    for image in range(images):
-        for group in range(groups):
+    @compiled()
+    def convolve(
+        x: Any, weight: Any, bias: Any, y: Any, room: Any, offsets: Any, words: Any
+    ) -> None:
+        images, groups, inputs = words[6, 0], words[6, 1], words[6, 2]
+        outputs, grid_d, grid_h, grid_w = words[7, 0], words[4, 0], words[4, 1], words[4, 2]
+        seen_h, seen_w = words[1, 1], words[1, 2]
+        stride_d, stride_h, step = words[5, 0], words[5, 1], words[5, 2]
+        plane = words[0, 0] * words[0, 1] * words[0, 2]
+        taps, x_line, y_line = len(offsets), stride_h * seen_w * size, grid_w * size
+        from_x, to_y, table = x.ctypes.data, y.ctypes.data, offsets.ctypes.data
+        at_room, weights, biases = room.ctypes.data, weight.ctypes.data, bias.ctypes.data
+        for part in range(images * groups):
+            lay_out(from_x + part * inputs * plane * size, at_room, inputs, size, words)
             for o in range(outputs):
-                to_plane = ((image * groups + group) * outputs + o) * grid_d
-                k = ((group * outputs + o) * inputs) * words[1, 0] * words[1, 1] * words[1, 2]
-                for c in range(inputs):
-                    plane = ((image * groups + group) * inputs + c) * depth
-                    for i in range(words[1, 0]):
-                        at_d = i * words[5, 0] - words[4, 0]
-                        first_d, last_d = _inside(depth, grid_d, stride_d, at_d)
-                        for j in range(words[1, 1]):
-                            at_h = j * words[5, 1] - words[4, 1]
-                            first_h, last_h = _inside(height, grid_h, stride_h, at_h)
-                            for m in range(words[1, 2]):
-                                at_w = m * words[5, 2] - words[4, 2]
-                                low, high = _inside(width, grid_w, step, at_w)
-                                for d in range(first_d, last_d):
-                                    slab = (plane + d * stride_d + at_d) * height + at_h
-                                    for h in range(first_h, last_h):
-                                        at = (slab + h * stride_h) * width + at_w + low * step
-                                        to = ((to_plane + d) * grid_h + h) * grid_w + low
-                                        add_line(
-                                            x,
-                                            weight,
-                                            y,
-                                            np.uint64(at),
-                                            np.uint64(k),
-                                            np.uint64(to),
-                                            np.uint64(high - low),
-                                            np.uint64(step),
-                                        )
-                                k += 1
+                channel = part % groups * outputs + o
+                first, w = load(biases, channel), weights + channel * taps * size
+                for d in range(grid_d):
+                    for h in range(0, grid_h, _LINES):
+                        at = at_room + (d * stride_d * seen_h + h * stride_h) * seen_w * size
+                        lines = min(_LINES, grid_h - h)
+                        for k in range(0, grid_w, LANES):
+                            x_at, to, n = at + k * step * size, to_y + k * size, grid_w - k
+                            if lines == _LINES and step == 1:
+                                many_1(x_at, x_line, step, table, w, taps, first, to, y_line, n)
+                            elif lines == _LINES and step == 2:
+                                many_2(x_at, x_line, step, table, w, taps, first, to, y_line, n)
+                            elif lines == _LINES:
+                                many_n(x_at, x_line, step, table, w, taps, first, to, y_line, n)
+                            else:
+                                for _ in range(lines):
+                                    if step == 1:
+                                        one_1(x_at, 0, step, table, w, taps, first, to, 0, n)
+                                    elif step == 2:
+                                        one_2(x_at, 0, step, table, w, taps, first, to, 0, n)
+                                    else:
+                                        one_n(x_at, 0, step, table, w, taps, first, to, 0, n)
+                                    x_at += x_line
+                                    to += y_line
+                        to_y += lines * y_line
 
-
-def forward(x: Any, weight: Any, y: Any, words: Any) -> None:
-    """Add the sums of x under the sliding weight to y. All flat; words as words_of has them."""
-    _walk(x, weight, y, words, _add_to_y)
-
-
-def by_input(x: Any, weight: Any, y: Any, words: Any) -> None:
-    """Add y spread by the sliding weight to x."""
-    _walk(x, weight, y, words, _add_to_x)
-
-
-def by_weight(x: Any, weight: Any, y: Any, words: Any) -> None:
-    """Add the sums of products of y and x to the weight."""
-    _walk(x, weight, y, words, _add_to_weight)
-
-
-def _loop(function: Callable[..., None], dtype: Any) -> Callable[..., None]:
     flat = dtype[::1]
-    return entry_point(compiled()(function), (flat, flat, flat, numba.int64[:, ::1]))
+    signature = (*[flat] * 5, numba.int64[::1], numba.int64[:, ::1])
+    return entry_point(convolve, signature)
 
 
+def _correlate_function(dtype: Any) -> Callable[..., None]:
+    load, store = LOAD[str(dtype)], STORE[str(dtype)]
+    size, lay_out = dtype.bitwidth // 8, _laid_out(load, store)
+    by_1, by_2, by_n = [_correlator(stride) for stride in (1, 2, 0)]
+    zero = np.dtype(str(dtype)).type(0)
+
+    @compiled()
+    def correlate(x: Any, y: Any, out: Any, room: Any, offsets: Any, words: Any) -> None:
+        images, groups, inputs = words[6, 0], words[6, 1], words[6, 2]
+        outputs, grid_d, grid_h, grid_w = words[7, 0], words[4, 0], words[4, 1], words[4, 2]
+        seen_h, seen_w = words[1, 1], words[1, 2]
+        stride_d, stride_h, step = words[5, 0], words[5, 1], words[5, 2]
+        plane = words[0, 0] * words[0, 1] * words[0, 2]
+        taps, x_line, y_line = len(offsets), stride_h * seen_w * size, grid_w * size
+        from_x, from_y = x.ctypes.data, y.ctypes.data
+        at_room, to = room.ctypes.data, out.ctypes.data
+        for part in range(images * groups):
+            lay_out(from_x + part * inputs * plane * size, at_room, inputs, size, words)
+            for o in range(outputs):
+                k = (part % groups * outputs + o) * taps
+                for tap in range(taps):
+                    total = zero
+                    for d in range(grid_d):
+                        at = at_room + offsets[tap] + d * stride_d * seen_h * seen_w * size
+                        other = from_y + d * grid_h * y_line
+                        for w in range(0, grid_w, LANES):
+                            a, b, n = at + w * step * size, other + w * size, grid_w - w
+                            if step == 1:
+                                total += by_1(a, x_line, step, b, y_line, grid_h, n, zero)
+                            elif step == 2:
+                                total += by_2(a, x_line, step, b, y_line, grid_h, n, zero)
+                            else:
+                                total += by_n(a, x_line, step, b, y_line, grid_h, n, zero)
+                    store(to, k + tap, load(to, k + tap) + total)
+                from_y += grid_d * grid_h * y_line
+
+    flat = dtype[::1]
+    signature = (*[flat] * 4, numba.int64[::1], numba.int64[:, ::1])
+    return entry_point(correlate, signature)
+
+
+_MAKERS: Final = {"convolve": _spread_function, "correlate": _correlate_function}
 LOOPS: Final = {
-    (function.__name__, np.dtype(str(dtype))): _loop(function, dtype)
-    for function in (forward, by_input, by_weight)
+    (name, np.dtype(str(dtype))): make(dtype)
+    for name, make in _MAKERS.items()
     for dtype in (numba.float32, numba.float64)
 }

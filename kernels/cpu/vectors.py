@@ -5,12 +5,36 @@ A vector that is longer than those of the machine becomes several of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from llvmlite import ir  # type: ignore[import-untyped]
 
 INT32: Final = ir.IntType(32)
 INT64: Final = ir.IntType(64)
+
+
+_POINTER: Final = ir.IntType(8).as_pointer()
+
+
+def loop(builder: Any, count: Any, values: list[Any], turn: Callable[..., list[Any]]) -> list[Any]:
+    """Return what values become in turns 0 to count, of which there is one at least; turn(i,
+    values) builds one. All stay in registers, as far as there are any.
+    """
+    before = builder.block
+    body, done = [builder.append_basic_block(name) for name in ("turn", "done")]
+    builder.branch(body)
+    builder.position_at_end(body)
+    i, phis = builder.phi(INT64), [builder.phi(value.type) for value in values]
+    after = turn(i, phis)
+    following = builder.add(i, ir.Constant(INT64, 1))
+    pairs = [(ir.Constant(INT64, 0), following), *zip(values, after, strict=True)]
+    for phi, (first, new) in zip([i, *phis], pairs, strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(new, builder.block)
+    builder.cbranch(builder.icmp_signed("<", following, count), body, done)
+    builder.position_at_end(done)
+    return after
 
 
 class Vectors:
@@ -29,19 +53,74 @@ class Vectors:
         one = self._builder.insert_element(ir.Constant(self.type, ir.Undefined), value, _at(0))
         return self._builder.shuffle_vector(one, one, self._mask([0] * self._lanes))
 
-    def load(self, address: Any, stride: int = 1) -> Any:
+    def load(self, address: Any, stride: Any = 1) -> Any:
         """Return what lies so many elements apart from address on, and read nothing behind it."""
-        kind = self.type.as_pointer()
+        kind, lanes = self.type.as_pointer(), self._lanes
+        if not isinstance(stride, int):
+            return self._load_apart(address, stride)
         first = self._builder.load(self._builder.inttoptr(address, kind), align=1)
-        lanes = self._lanes
         if stride == 1:
             return first
         if stride != 2:
-            raise ValueError(f"strides are 1 or 2, not {stride}")
+            raise ValueError(f"constant strides are 1 or 2, not {stride}")
         behind = self.moved(address, lanes - 1)
         second = self._builder.load(self._builder.inttoptr(behind, kind), align=1)
         where = [2 * i if 2 * i < lanes else 2 * i + 1 for i in range(lanes)]
         return self._builder.shuffle_vector(first, second, self._mask(where))
+
+    def _load_apart(self, address: Any, stride: Any) -> Any:
+        made = ir.Constant(self.type, ir.Undefined)
+        for i in range(self._lanes):
+            made = self._builder.insert_element(made, self.number(address), _at(i))
+            address = self.behind(address, stride)
+        return made
+
+    def load_some(self, address: Any, count: Any) -> Any:
+        """Return the first `count` elements at address and zeros, and read no others."""
+        kind = ir.FunctionType(self.type, [_POINTER, INT32, self._bits, self.type])
+        load = self._masked("load", kind)
+        zeros = self.constant([0] * self._lanes)
+        place = self._builder.inttoptr(address, _POINTER)
+        return self._builder.call(load, [place, _at(1), self._are_before(count), zeros])
+
+    def store_some(self, value: Any, address: Any, count: Any) -> None:
+        """Write the first `count` lanes, or all, to address."""
+        kind = ir.FunctionType(ir.VoidType(), [self.type, _POINTER, INT32, self._bits])
+        place = self._builder.inttoptr(address, _POINTER)
+        self._builder.call(
+            self._masked("store", kind), [value, place, _at(1), self._are_before(count)]
+        )
+
+    def first_of(self, value: Any, count: Any) -> Any:
+        """Return the first `count` lanes of value and zeros."""
+        zeros = self.constant([0] * self._lanes)
+        return self._builder.select(self._are_before(count), value, zeros)
+
+    def total(self, value: Any) -> Any:
+        """Return the sum of all lanes, halves upon halves."""
+        n = self._lanes
+        while n > 1:
+            n //= 2
+            upper = [n + i if i < n else i for i in range(self._lanes)]
+            other = self._builder.shuffle_vector(value, value, self._mask(upper))
+            value = self._builder.fadd(value, other)
+        return self._builder.extract_element(value, _at(0))
+
+    def _are_before(self, count: Any) -> Any:
+        places = Vectors(self._builder, INT64, self._lanes)
+        return self._builder.icmp_signed(
+            "<", places.constant(range(self._lanes)), places.splat(count)
+        )
+
+    @property
+    def _bits(self) -> Any:
+        return ir.VectorType(ir.IntType(1), self._lanes)
+
+    def _masked(self, what: str, kind: Any) -> Any:
+        name = f"llvm.masked.{what}.v{self._lanes}f{self._size * 8}.p0"
+        module = self._builder.module
+        found = module.globals.get(name)
+        return ir.Function(module, kind, name) if found is None else found
 
     def number(self, address: Any) -> Any:
         """Return the element at address."""

@@ -158,3 +158,24 @@ def test_lines_of_any_length_are_laid_out(stride: int) -> None:
         lies = x.copy()
         lies[..., [i for i in range(length) if i % stride]] = 0
         np.testing.assert_array_equal(back, lies)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_inf_meets_no_zeros_around_an_image_of_few_channels(stride: int) -> None:
+    geometry = ((9, 9), (3, 3), (stride,) * 2, (1, 1), (1, 1), 1, 1, 4)
+    x, y, weight = arrays(geometry, "float32")
+    weight[0, 0, 0, 0], how = np.inf, ((stride,) * 2, (1, 1), (1, 1), 4)
+    found, back, by_weight = np.empty_like(y), np.empty_like(x), np.empty_like(weight)
+    convolution.forward(x, weight, None, found, *how)
+    convolution.by_input(y, weight, None, back, *how)
+    y[0, 0, 0, 0] = np.inf
+    convolution.by_weight(y, x, by_weight, *how)
+    for made in (found, back, by_weight):
+        assert not np.isnan(made).any()
+        assert np.isinf(made).any()
+    # What meets no inf is as it was.
+    plain = np.where(np.isinf(weight), 0, weight)
+    expected = np.empty_like(y)
+    convolution.forward(x, plain, None, expected, *how)
+    np.testing.assert_allclose(found[:, 1:], expected[:, 1:], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found[:, 0, 0], expected[:, 0, 0], rtol=1e-5, atol=1e-6)
