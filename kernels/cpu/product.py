@@ -56,22 +56,6 @@ def _is_for_us(n: int, k: int, m: int, dtype: Any) -> bool:
     return n * k * m <= _MOST_BESIDE_THREADS or launch.get_num_threads() == 1
 
 
-def product_for(n: int, k: int, m: int, dtype: Any) -> Callable[[Array, Array], Array]:
-    """Return the function that multiplies matrices of these shapes."""
-    return _by_panels if suits_panels(n, k, m, dtype) else _by_blas
-
-
-@silent
-def _by_blas(a: Array, b: Array) -> Array:
-    return a.dot(b)  # type: ignore[no-any-return]
-
-
-def _by_panels(a: Array, b: Array) -> Array:
-    out = np.empty((len(a), b.shape[1]), a.dtype)
-    multiply(a, b, out)
-    return out
-
-
 def multiply(a: Array, b: Array, out: Array) -> None:
     """Write a @ b of matrices of one dtype into out."""
     (n, k), m = a.shape, b.shape[1]
@@ -91,6 +75,13 @@ def multiply_turned(a: Array, b: Array, out: Array) -> None:
         _in_packed_panels(a, b, out, turned=True)
     else:
         _into(out, a, b.T)
+
+
+def product(a: Array, b: Array) -> Array:
+    """Return a @ b of matrices of one dtype."""
+    out = np.empty((len(a), b.shape[1]), a.dtype)
+    multiply(a, b, out)
+    return out
 
 
 @silent
@@ -117,8 +108,8 @@ def matmul(x: Array, y: Array, out: Array) -> None:
     float16 multiplies and adds in float32 and rounds once.
     """
     if x.dtype == np.float16:
-        product = np.matmul(x.astype(np.float32), y.astype(np.float32))
-        np.copyto(out, product, casting="unsafe")
+        wide = np.matmul(x.astype(np.float32), y.astype(np.float32))
+        np.copyto(out, wide, casting="unsafe")
     elif x.ndim == y.ndim == 2:
         multiply(x, y, out)
     else:
@@ -129,9 +120,12 @@ def matmul(x: Array, y: Array, out: Array) -> None:
 def linear(x: Array, weight: Array, bias: Array | None, out: Array) -> None:
     """Write x @ weight.T + bias into out. Shapes (n, k), (m, k), (m,) -> (n, m), one dtype."""
     if x.dtype == np.float16:
-        product = np.dot(x.astype(np.float32), weight.T.astype(np.float32))
-        np.copyto(out, product if bias is None else np.add(product, bias), casting="unsafe")
+        wide = np.dot(x.astype(np.float32), weight.T.astype(np.float32))
+        np.copyto(out, wide if bias is None else np.add(wide, bias), casting="unsafe")
         return
-    multiply_turned(x, weight, out)
+    if x.size * len(weight) > _LEAST:
+        multiply_turned(x, weight, out)
+    else:
+        np.dot(x, weight.T, out=out)
     if bias is not None:
         np.add(out, bias, out=out)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from . import long_rows
-from .product import product_for
+from .product import product, suits_panels
 from .short import TERMS, Facts, Run, gradients, number, ones, row_starts, short
 from .silence import silent
 from .sums import add_up
@@ -235,8 +235,6 @@ def _linear_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     rows, inputs = facts.shapes[0]  # type: ignore[misc]
     outputs = facts.shapes[1][0]  # type: ignore[index]
     one = ones(min(rows, TERMS), facts.dtype)
-    by_input = product_for(rows, outputs, inputs, facts.dtype)
-    by_weight = product_for(outputs, rows, inputs, facts.dtype)
     has_axes = facts.shapes[2] != ()
 
     def by_bias(g: Any) -> Any:
@@ -244,4 +242,6 @@ def _linear_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
             return np.asarray(add_up(g))
         return one.dot(g) if rows <= TERMS else add_up(g, 0)
 
-    return by_input, lambda g, input: by_weight(g.T, input), by_bias
+    if suits_panels(rows, outputs, inputs, facts.dtype):
+        return product, lambda g, input: product(g.T, input), by_bias
+    return lambda g, weight: g.dot(weight), lambda g, input: g.T.dot(input), by_bias
