@@ -103,6 +103,8 @@ def left(before: Held, wider: bool) -> list[str]:
             thread.join(max(0.0, deadline - time.monotonic()))
     for process in now.processes - before.processes:
         _wait_for_end(process, deadline)
+    if (pool := sys.modules.get("fastdist.data.worker_pool")) is not None:
+        pool.forget_ended()  # which it would do with the next workers
     return _new(before, wider)
 
 

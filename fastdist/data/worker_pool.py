@@ -19,7 +19,21 @@ from .fetch import Fetcher
 from .start_method import choose_start
 from .worker_process import Epoch, Fetch, Job, Made, run
 
-_END_TIMEOUT_S = 2.0
+# Workers that wait end within it. One that is still at a batch, which nobody will read, is left to
+# end by itself: worker_process gives it two seconds.
+_END_TIMEOUT_S = 0.05
+_OBITUARY_TIMEOUT_S = 2.0
+
+# Processes that were left to end; looked at whenever a pool begins or ends.
+_ending: list[Any] = []
+
+
+def forget_ended() -> None:
+    """Ask for the exit status of those that have ended by now."""
+    for process in tuple(_ending):
+        if process.exitcode is not None:
+            _ending.remove(process)
+            process.close()
 
 
 # Our ends of all pipes. A child that is forked, a later worker too, must not hold them open: their
@@ -31,6 +45,7 @@ def _close_ends_in_child() -> None:
     for end in _ends:
         end.close()
     _ends.clear()
+    _ending.clear()  # they are no children of this process
 
 
 os.register_at_fork(after_in_child=_close_ends_in_child)
@@ -72,7 +87,7 @@ class Worker:
         try:
             answer: Made = self.answers.recv()
         except (EOFError, ConnectionResetError):
-            self.process.join(_END_TIMEOUT_S)
+            self.process.join(_OBITUARY_TIMEOUT_S)
             raise RuntimeError(self._obituary()) from None
         return answer
 
@@ -93,12 +108,12 @@ class Worker:
         self.answers.close()
 
     def join(self, deadline: float) -> None:
-        """Wait for the end of the process, and kill it at the deadline."""
+        """Wait for the end of the process, but no longer than to the deadline."""
         self.process.join(max(0.0, deadline - time.monotonic()))
         if self.process.exitcode is None:
-            self.process.kill()
-            self.process.join()
-        self.process.close()
+            _ending.append(self.process)
+        else:
+            self.process.close()
 
 
 class WorkerPool:
@@ -115,6 +130,7 @@ class WorkerPool:
         given_context: Any = None,
     ) -> None:
         _require_guarded_script(count)
+        forget_ended()
         self._workers: list[Worker] = []
         self._owner = os.getpid()
         context, reason = choose_start(given_context)
@@ -148,7 +164,7 @@ class WorkerPool:
             raise
 
     def close(self) -> None:
-        """End all workers and wait for their ends."""
+        """End all workers; those that wait for requests have ended then."""
         workers, self._workers = self._workers, []
         if os.getpid() != self._owner:  # a forked child's copy of a pool: the workers are not its
             return
@@ -157,6 +173,7 @@ class WorkerPool:
         deadline = time.monotonic() + _END_TIMEOUT_S
         for worker in workers:
             worker.join(deadline)
+        forget_ended()
 
 
 class Round:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import threading
@@ -16,6 +17,9 @@ import numpy as np
 from ..core.generator import manual_seed
 from ..namespace.threads import use_one_thread
 from .fetch import Fetcher
+
+# So long may a batch that nobody will read go on being made.
+_PATIENCE_S = 2.0
 
 
 class WorkerInfo(NamedTuple):
@@ -135,6 +139,8 @@ def _read(requests: Connection, todo: SimpleQueue[Any]) -> None:
     except EOFError:
         pass
     todo.put(None)
+    threading.main_thread().join(_PATIENCE_S)
+    os._exit(1)
 
 
 class _Once:

@@ -18,7 +18,14 @@ import pytest
 
 import fastdist
 from fastdist.core.generator import Generator
-from fastdist.data import DataLoader, Dataset, IterableDataset, get_worker_info
+from fastdist.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    get_worker_info,
+    worker_pool,
+    worker_process,
+)
 
 
 class Squares(Dataset[int]):
@@ -220,6 +227,33 @@ class Rising(IterableDataset[int]):
 def test_an_iterable_dataset_goes_on_behind_an_exception_and_ends_once(num_workers: int) -> None:
     loader = DataLoader(Rising(), 2, num_workers=num_workers)
     assert steps(loader) == [[0, 1], ZeroDivisionError, [3, 4]]
+
+
+class Endless(Dataset[int]):
+    """A sample, and then some that never come."""
+
+    def __getitem__(self, index: int) -> int:
+        if index:
+            threading.Event().wait()
+        return index
+
+    def __len__(self) -> int:
+        return 8
+
+
+def test_who_breaks_off_does_not_wait_for_batches_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_process, "_PATIENCE_S", 0.1)  # forked workers have it from here
+    batches: Any = iter(DataLoader(Endless(), num_workers=1))
+    next(batches)
+    (worker,) = batches._pool._workers
+    batches.close()
+    assert worker_pool._ending == [worker.process]
+    worker.process.join(30)
+    assert worker.process.exitcode == 1
+    worker_pool.forget_ended()
+    assert worker_pool._ending == []
 
 
 def test_a_killed_worker_is_named() -> None:
