@@ -367,3 +367,12 @@ def test_loading_has_one_copy_in_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert found["x"].shape == (4_000_000,) and most < 16_000_000 * 1.1
     assert os.path.getsize(path) < 16_000_000 + 4096
+
+
+def test_memory_of_large_tensors_is_their_own_and_can_be_written(tmp_path: Path) -> None:
+    given = fastdist.arange(3 << 20)
+    fastdist.save(given, tmp_path / "large.pt")
+    one, other = (fastdist.load(tmp_path / "large.pt") for _ in range(2))
+    one[0] = 7
+    assert other[0].item() == 0 and (one[1:] == given[1:]).all().item()
+    assert one.untyped_storage().nbytes() == 24 << 20
