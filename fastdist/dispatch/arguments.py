@@ -44,7 +44,7 @@ def checked(function: F, cast: Callable[..., Any] | None = None, *, early: bool 
             if kwargs:
                 classes += (*kwargs, *map(type, kwargs.values()))
             if classes not in fitted:
-                require_kinds(function, args, kwargs, fitted, classes)
+                args, kwargs = require_kinds(function, args, kwargs, fitted, classes)
         try:
             return function(*args, **kwargs)
         except UNCLEAR as error:

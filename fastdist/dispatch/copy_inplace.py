@@ -37,6 +37,9 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
     Raises  RuntimeError if src does not broadcast to this shape, or a gradient would be lost
     """
+    if non_blocking is not False and not isinstance(non_blocking, bool):
+        given = type(non_blocking).__name__
+        raise TypeError(f"copy_(): argument 'non_blocking' (position 2) must be bool, not {given}")
     if (
         src.__class__ in PLAIN
         and src.layout.dtype is self.layout.dtype

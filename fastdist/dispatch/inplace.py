@@ -77,6 +77,7 @@ def pointwise_inplace(op: PointwiseOp, *, operator: bool = False) -> Callable[..
         operands, attributes = _bind(op, self, args, kwargs)
         if any(is_sparse(operand) for operand in operands):
             return meet_sparse(f"{op.name}_", operands, attributes)  # type: ignore[no-any-return]
+        attributes = op.fitting(attributes)
         if modes.tracers and time_ranges.on:
             with time_range(f"aten::{op.name}_", "op"):
                 return run_inplace(op, self, operands, attributes)

@@ -39,18 +39,21 @@ def require_kinds(
     kwargs: dict[str, Any],
     fitted: set[Any],
     classes: tuple[Any, ...],
-) -> None:
-    """Hold the arguments against function's signature; put their classes into fitted if these
-    alone say that they fit.
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Hold the arguments against function's signature and return them, tensors that stand for
+    numbers as numbers; put the classes into fitted if these alone say that they fit.
 
     Raises  ArgumentError for one of the wrong kind
     """
-    parameters = _parameters_of(function)
     try:
-        given = inspect.signature(function).bind(*args, **kwargs).arguments
+        bound = inspect.signature(function).bind(*args, **kwargs)
     except TypeError:
-        return  # Python's own error says it, or the names are NumPy's
-    _require_fits(function.__name__, parameters, given, fitted, classes)
+        return args, kwargs  # Python's own error says it, or the names are NumPy's
+    parameters = _parameters_of(function)
+    if _require_fits(function.__name__, parameters, bound.arguments):
+        fitted.add(classes)
+        return args, kwargs
+    return bound.args, bound.kwargs
 
 
 def require_attributes(
@@ -59,11 +62,13 @@ def require_attributes(
     names: Sequence[str],
     attributes: tuple[Any, ...],
     fitted: set[Any],
-) -> None:
+) -> tuple[Any, ...]:
     """Do the same for the attributes of an op."""
     known = {parameter.name: parameter for parameter in parameters}
     given = dict(zip(names, attributes, strict=True))
-    _require_fits(op, known, given, fitted, tuple(map(type, attributes)))
+    if _require_fits(op, known, given):
+        fitted.add(tuple(map(type, attributes)))
+    return tuple(given.values())
 
 
 def require_tensors(
@@ -81,12 +86,9 @@ def require_tensors(
 
 
 def _require_fits(
-    name: str,
-    parameters: Mapping[str, inspect.Parameter],
-    given: Mapping[str, Any],
-    fitted: set[Any],
-    classes: tuple[Any, ...],
-) -> None:
+    name: str, parameters: Mapping[str, inspect.Parameter], given: dict[str, Any]
+) -> bool:
+    """Return whether the classes say that all fits; make numbers in given of tensors for them."""
     settled = True
     for parameter, value, wanted in _values(parameters, given):
         if value is parameters[parameter].default:
@@ -94,10 +96,11 @@ def _require_fits(
         fault = _fault_of(value, wanted, _SHALLOW)
         if fault is not None:
             raise ArgumentError(_told(name, parameters, parameter, fault))
-        if isinstance(value, Tensor) and "Tensor" not in wanted:
+        if isinstance(value, Tensor) and _FITS.keys() - _OPEN >= set(wanted):
             settled = False
-    if settled:
-        fitted.add(classes)
+            if parameters[parameter].kind is not inspect.Parameter.VAR_POSITIONAL:
+                given[parameter] = value.item()
+    return settled
 
 
 @lru_cache(maxsize=1024)
@@ -109,11 +112,11 @@ def _values(
     parameters: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
     """Yield (parameter, value, what it takes), one for each value of a `*parameter`."""
-    for name, value in given.items():
+    for name, value in tuple(given.items()):
         parameter = parameters[name]
         wanted = kinds_of(name, str(parameter.annotation))
         if parameter.kind is parameter.VAR_POSITIONAL:
-            wanted = tuple(kind for kind in wanted if kind != "None")
+            wanted = tuple(_AMONG.get(kind, kind) for kind in wanted if kind != "None")
             for one in value:
                 yield name, one, wanted
         elif parameter.kind is not parameter.VAR_KEYWORD:
@@ -170,7 +173,7 @@ _BY_NAME = {
     "size": ("Sizes", "None"),
     "sizes": ("Sizes",),
     "split_size_or_sections": ("Sizes",),
-    "tensors": ("Tensors",),
+    "tensors": ("TensorList",),
 }
 
 
@@ -263,6 +266,7 @@ _FITS: dict[str, Callable[[Any], bool]] = {
     "Shape": _are_integers,
     "Sizes": _are_sizes,
     "Tensor": lambda value: isinstance(value, Tensor),
+    "TensorList": lambda value: isinstance(value, tuple | list) and _are_tensors(value),
     "Tensors": _are_tensors,
     "bool": _is_bool,
     "float": _is_number,
@@ -271,6 +275,10 @@ _FITS: dict[str, Callable[[Any], bool]] = {
     "tuple": lambda value: isinstance(value, tuple | list),
     "tuple[int, ...]": _are_integers,
 }
+# What stands among the values of a `*parameter`, where another would be a list of them.
+_AMONG = {"TensorList": "Tensors"}
+# Kinds by which a Tensor may stay one, or that nobody looks at.
+_OPEN = frozenset({"Any", "Tensor", "TensorList", "Tensors", "tuple"})
 # By class alone, where a value holds others.
 _SEQUENCE = (tuple, list, range)
 _SHALLOW = _FITS | {
@@ -278,6 +286,7 @@ _SHALLOW = _FITS | {
     "Nested": lambda value: isinstance(value, _SEQUENCE) or _is_integer(value),
     "Shape": lambda value: isinstance(value, _SEQUENCE),
     "Sizes": lambda value: isinstance(value, _SEQUENCE) or _is_integer(value),
+    "TensorList": lambda value: isinstance(value, tuple | list),
     "Tensors": lambda value: isinstance(value, Tensor | tuple | list),
     "tuple[int, ...]": lambda value: isinstance(value, _SEQUENCE),
 }
@@ -291,6 +300,7 @@ _WORDS = {
     "Shape": "a tuple of integers",
     "Sizes": "an integer or a tuple of integers",
     "Tensor": "Tensor",
+    "TensorList": "a sequence of Tensors",
     "Tensors": "a sequence of Tensors",
     "bool": "a bool",
     "float": "a number",

@@ -39,6 +39,8 @@ class Op:
         self.returns = str(annotations.get("return"))
         self.optional = frozenset([n for n in self.tensors if "None" in annotations[n]])
         self.has_out = True
+        # The classes of attributes that fitted: see Note [Classes that fitted] in kinds.py.
+        self.fitted: set[Any] = set()
         # A function of (input, memory_format), for the op that copies: the keyword is then taken.
         self.formatted: Callable[..., Any] | None = None
         self.node_name = f"{self.name.title().replace('_', '')}Backward0"
@@ -60,6 +62,17 @@ class Op:
     def public(self) -> Callable[..., Any]:
         """The function that users call; made at its first use, for many ops are given another."""
         return _public_function(self)
+
+    def fitting(self, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return attributes, tensors that stand for numbers as numbers.
+
+        Raises  TypeError for one of the wrong kind
+        """
+        if tuple(map(type, attributes)) in self.fitted:
+            return attributes
+        return require_attributes(
+            self.name, self.parameters, self.attributes, attributes, self.fitted
+        )
 
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
@@ -193,12 +206,8 @@ def _compiled(source: str) -> CodeType:
 
 
 def _checked_general(op: Op) -> Callable[..., Any]:
-    fitted: set[Any] = set()
-
     def general(operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any) -> Any:
-        classes = tuple(map(type, attributes))
-        if classes not in fitted:
-            require_attributes(op.name, op.parameters, op.attributes, attributes, fitted)
+        attributes = op.fitting(attributes)
         try:
             return finish(op, op.general(operands, attributes, out), operands)
         except UNCLEAR as error:

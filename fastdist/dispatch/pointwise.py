@@ -66,6 +66,7 @@ DTYPE_RULES: Final = {
 NUMBER_RULES: Final = {
     "anywhere": "in the place of any operand",
     "not first": "in the place of the second, as in lt(x, 2)",
+    "last": "in the place of the last, as in lerp(x, y, 0.5)",
     "nowhere": "in none, as in atan2(x, y)",
 }
 
@@ -89,7 +90,8 @@ class PointwiseOp(Op):
     ) -> None:
         super().__init__(function)
         require_word(f"{self.name}: numbers=", numbers, NUMBER_RULES)
-        leading = {"anywhere": 0, "not first": 1, "nowhere": len(self.tensors)}[numbers]
+        count = len(self.tensors)
+        leading = {"anywhere": 0, "not first": 1, "last": count - 1, "nowhere": count}[numbers]
         # The operands in whose place no number may stand: no fast way makes a tensor of one there.
         self.tensors_only = frozenset(self.tensors[:leading])
         self.node_name = node_name or self.node_name
@@ -295,6 +297,8 @@ class PointwiseOp(Op):
             return meet_sparse(self.name, given, attributes, out)
         if self.tensors_only:
             self.require_tensors(self.name, operands)
+        if attributes:
+            attributes = self.fitting(attributes)
         compute = self.compute_dtype(operands, attributes)
         if compute is float16 and self.scales(operands):
             result = self.scaled(operands)

@@ -150,7 +150,11 @@ def hypot(input: Tensor, other: Tensor) -> Tensor:
 hypot.refusal(floating_only("hypot_cpu"))
 
 
-@pointwise("input + value * tensor1 * tensor2", ["T(1)", "value * tensor2", "value * tensor1"])
+@pointwise(
+    "input + value * tensor1 * tensor2",
+    ["T(1)", "value * tensor2", "value * tensor1"],
+    numbers="nowhere",
+)
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """Return input + value * tensor1 * tensor2.
 
@@ -167,6 +171,7 @@ def _(dtypes: Sequence[DType]) -> str | None:
 @pointwise(
     "input + value * (tensor1 / tensor2)",
     ["T(1)", "value / tensor2", "-(g * (value * ((tensor1 / tensor2) / tensor2)))"],
+    numbers="nowhere",
 )
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """Return input + value * tensor1 / tensor2.
@@ -190,6 +195,7 @@ def _(dtypes: Sequence[DType]) -> str | None:
     "d = end - input; where(abs(weight) < T(0.5), input + weight * d, end - d * (T(1) - weight))",
     ["T(1) - weight", "weight", "end - input"],
     dtype="number",
+    numbers="last",
 )
 def lerp(input: Tensor, end: Tensor, weight: Tensor) -> Tensor:
     """Return the point at weight between input (0) and end (1).

@@ -164,7 +164,7 @@ def _(input: Any, input_t: Any, out: Any, ord: float, dim: Any, keepdim: bool) -
 @composite()
 def norm(
     input: Tensor,
-    p: Any = "fro",
+    p: float | str | None = "fro",
     dim: Any = None,
     keepdim: bool = False,
     out: Any = None,
@@ -178,7 +178,8 @@ def norm(
         return COMPOSITES["linalg.matrix_norm"].call(  # type: ignore[no-any-return]
             input, "nuc", axes, keepdim, dtype=dtype, out=out
         )
-    if not isinstance(p, int | float | str) or (isinstance(p, str) and p != "fro"):
+    if isinstance(p, str) and p != "fro":
         raise RuntimeError(f'norm: p is a number, "fro" or "nuc", got {p!r}')
-    result = OPS["vector_norm"].public(input, 2 if p == "fro" else p, dim, keepdim, dtype=dtype)
+    order = 2 if p is None or isinstance(p, str) else p
+    result = OPS["vector_norm"].public(input, order, dim, keepdim, dtype=dtype)
     return given_out("norm", out, result, (input,))

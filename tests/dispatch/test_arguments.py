@@ -37,7 +37,10 @@ x = fastdist.ones(2, 3)
             r"argument 'input' \(position 1\) must be Tensor, not str 'a'",
         ),
         (lambda: fastdist.add(x, 1, out=3), r"add\(\): argument 'out' must be a Tensor, not int"),
-        (lambda: fastdist.add(x, 1, alpha="q"), "expected a number, got str 'q'"),
+        (
+            lambda: fastdist.add(x, 1, alpha="q"),
+            r"argument 'alpha' \(position 3\) must be a number, not str 'q'",
+        ),
         (lambda: x.reshape("a"), r"reshape\(\): sizes must be integers, got 'a'"),
         (lambda: fastdist.zeros((1,), (2,)), "sizes must be integers, got"),
         (lambda: x[2**70], "index 1180591620717411303424 is out of bounds for dimension 0"),
@@ -86,6 +89,25 @@ def test_a_tensor_without_axes_stands_for_a_number_of_its_kind() -> None:
             fastdist.tril(x, fastdist.tensor(1.0))
         with pytest.raises(TypeError, match=r"^kl_div\(\): argument 'log_target' \(position 6\)"):
             fastdist.nn.functional.kl_div(x, x, None, None, "sum", fastdist.tensor([True]))
+
+
+@pytest.mark.parametrize(
+    ("call", "number"),
+    [
+        (lambda given: fastdist.nn.functional.elu(-x, given), 0.5),
+        (lambda given: fastdist.nn.functional.elu_(-x, given), 0.5),
+        (lambda given: fastdist.add(x, x, alpha=given), 2),
+        (lambda given: x.clone().add_(x, alpha=given), 2),
+        (lambda given: fastdist.nn.functional.hardshrink(x, given), 2.0),
+        (lambda given: fastdist.diag(x, given), 1),
+        (x.norm, 3.0),
+    ],
+)
+def test_a_tensor_in_the_place_of_a_number_is_that_number(
+    call: Callable[[Any], fastdist.Tensor], number: float
+) -> None:
+    for _ in range(2):
+        assert call(fastdist.tensor(number)).tolist() == call(number).tolist()
 
 
 def test_a_number_with_a_gradient_is_no_number() -> None:
