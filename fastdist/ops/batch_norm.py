@@ -13,6 +13,7 @@ from ..dispatch.structured import Plan, structured
 from ..graph.modes import modes, no_grad, tls
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor
+from .refusals import require_dtype_of_norm
 
 
 @structured("batch_norm.channels", has_out=False, fresh=True, node_name="NativeBatchNormBackward0")
@@ -24,8 +25,8 @@ def normalize_channels(
     """
 
 
-def _require_channeled(name: str, layout: Layout) -> None:
-    """Raise for what has no axis of channels, or is not floating."""
+def _require_channeled(name: str, layout: Layout, *parameters: Tensor | None) -> None:
+    """Raise for what has no axis of channels, is not floating, or of another dtype."""
     if len(layout.shape) < 2:
         raise ShapeError(
             "Expected at least 2 dimensions for input tensor but received "
@@ -33,6 +34,7 @@ def _require_channeled(name: str, layout: Layout) -> None:
         )
     if not layout.dtype.is_floating_point:
         raise NotImplementedError(f'"{name}" not implemented for {layout.dtype.name}')
+    require_dtype_of_norm(layout, *parameters)
 
 
 @normalize_channels.plan
@@ -145,7 +147,7 @@ def batch_norm(
             momentum towards them; else these are taken
     """
     shape = input.layout.shape
-    _require_channeled("batch_norm", input.layout)
+    _require_channeled("batch_norm", input.layout, running_mean, running_var, weight, bias)
     if training:
         _require_several(shape)
     if (running_mean is None) is not (running_var is None) and training:
@@ -218,7 +220,7 @@ def instance_norm(
             stand in for the samples' own numbers where use_input_stats is False
     """
     shape = input.layout.shape
-    _require_channeled("instance_norm", input.layout)
+    _require_channeled("instance_norm", input.layout, running_mean, running_var, weight, bias)
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError(
@@ -267,7 +269,7 @@ def group_norm(
     Shape   (N, C, ...) -> the same
     """
     shape = input.layout.shape
-    _require_channeled("group_norm", input.layout)
+    _require_channeled("group_norm", input.layout, weight, bias)
     n, channels = shape[:2]
     if num_groups <= 0 or channels % num_groups:
         raise ShapeError(

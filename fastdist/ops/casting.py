@@ -126,6 +126,9 @@ def isclose(
 ) -> Tensor:
     """Return whether |input - other| <= atol + rtol * |other|, element by element."""
     _require_same_dtype("isclose", input, other)
+    for name, bound in (("rtol", rtol), ("atol", atol)):
+        if bound < 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {bound}")
     near: Any = input == other
     if equal_nan and input.layout.dtype.is_floating_point:
         near = near.logical_or(input.isnan().logical_and(other.isnan()))

@@ -58,7 +58,7 @@ def gaussian_nll_loss(
     reduction_code(reduction)
     x: Any = input
     if not isinstance(var, Tensor):
-        var = input.new_full(input.layout.shape, var)
+        var = var * input.new_ones(input.layout.shape)
     if bool((var.detach() < 0).any()):
         raise ValueError("var has negative entry/entries")
     shape, found = input.layout.shape, var.layout.shape

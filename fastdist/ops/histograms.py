@@ -211,6 +211,11 @@ def isin(
             "isin() received an invalid combination of arguments: expected one Tensor at least, "
             f"got {type(elements).__name__} and {type(test_elements).__name__}"
         )
+    for one in (elements, test_elements):
+        if isinstance(one, Tensor) and one.layout.dtype is bool_:
+            raise DTypeError(
+                "Unsupported input type encountered for isin(): Bool; cast it with .to(uint8)"
+            )
     first = elements if isinstance(elements, Tensor) else test_elements
     given, among = [
         one.detach() if isinstance(one, Tensor) else tensor(one, device=first.device)

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from ..core.device import CPU
-from ..core.dtypes import int32, int64, uint8
+from ..core.dtypes import int64, uint8
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -14,6 +14,7 @@ from ..dispatch.structured import Plan, structured
 from ..graph.modes import modes, tls
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor
+from .refusals import WORDS
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 # An ignore_index that no class has.
@@ -34,7 +35,8 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
     """Return what PyTorch's old arguments say, or reduction where they are not given."""
     if size_average is None and reduce is None:
         return reduction
-    said = "none" if reduce is False else "sum" if size_average is False else "mean"
+    averages = size_average is None or bool(size_average)
+    said = "none" if reduce is not None and not reduce else "mean" if averages else "sum"
     warnings.warn(
         f"size_average and reduce args will be deprecated, please use reduction='{said}' instead.",
         stacklevel=4,
@@ -113,8 +115,11 @@ def _(g: Any, target: Tensor, weight: Any, ignore_index: int, reduction: int) ->
 
 def _require_target(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
     shape, found = input.layout.shape, target.layout.shape
-    if target.layout.dtype not in (int64, int32, uint8):
-        raise DTypeError(f"expected scalar type Long but found {target.layout.dtype.name}")
+    if target.layout.dtype not in (int64, uint8):
+        raise DTypeError(
+            f"expected target dtype to be Long or Byte, but got {WORDS[target.layout.dtype.name]}: "
+            "it holds numbers of classes; cast it with .long()"
+        )
     if not shape:
         raise ShapeError("nll_loss: input needs an axis of classes, got a 0-d tensor")
     if len(shape) > 1 and found[:1] != shape[:1]:
@@ -147,6 +152,8 @@ def nll_loss(
 
     Shape   (N, C, ...), (N, ...) -> (), or (N, ...) for reduction "none"
     """
+    if len(input.layout.shape) == 1 and target.layout.shape == (1,):
+        target = target.reshape(())
     _require_target(input, target, weight)
     code = reduction_code(reduction_of(size_average, reduce, reduction))
     return nll_kernel.public(input, target, weight, ignore_index, code)[0]  # type: ignore[no-any-return]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.caller_warning import warn_caller
-from ..core.errors import ShapeError
+from ..core.device import CPU
+from ..core.dtypes import DType, bool_
+from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
 from .likelihood import REDUCTIONS, reduction_code, reduction_of
+from .refusals import WORDS, as_dtype_of, floating_only, require_floating_inputs
 
 
 def reduced(losses: Any, reduction: str) -> Tensor:
@@ -52,6 +56,9 @@ def squared_difference(input: Tensor, target: Tensor) -> Tensor:
     """Return (input - target)**2."""
 
 
+squared_difference.refusal(floating_only("mse_cpu"))
+
+
 @pointwise(
     "abs(input - target)",
     ["g * sign(input - target)", "g * sign(target - input)"],
@@ -59,6 +66,15 @@ def squared_difference(input: Tensor, target: Tensor) -> Tensor:
 )
 def absolute_difference(input: Tensor, target: Tensor) -> Tensor:
     """Return |input - target|."""
+
+
+@absolute_difference.refusal
+def _(dtypes: Sequence[DType]) -> str | None:
+    if bool_ not in dtypes:
+        return None
+    return (
+        "Subtraction, the `-` operator, with a bool tensor is not supported: cast it with .float()."
+    )
 
 
 @pointwise(
@@ -74,6 +90,9 @@ def smooth_difference(input: Tensor, target: Tensor, beta: float) -> Tensor:
     """Return a parabola within beta of target, and |input - target| - beta / 2 beyond."""
 
 
+smooth_difference.refusal(floating_only("smooth_l1_cpu"))
+
+
 @pointwise(
     "d = abs(input - target); where(d <= delta, T(0.5) * d * d, delta * (d - T(0.5) * delta))",
     [
@@ -85,6 +104,9 @@ def smooth_difference(input: Tensor, target: Tensor, beta: float) -> Tensor:
 )
 def huber_difference(input: Tensor, target: Tensor, delta: float) -> Tensor:
     """Return a parabola within delta of target, and a line of slope delta beyond."""
+
+
+huber_difference.refusal(floating_only("huber_cpu"))
 
 
 @pointwise(
@@ -199,7 +221,7 @@ def huber_loss(
     _warn_of_other_size(input, target)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    losses = _compared("huber_difference", input, target, delta)
+    losses = as_dtype_of(input, _compared("huber_difference", input, target, delta))
     return reduced(losses if weight is None else _weighted(losses, weight, input), reduction)
 
 
@@ -215,6 +237,7 @@ def binary_cross_entropy(
     """Return the cross entropy of the probabilities input and target, each in 0 ... 1."""
     reduction = reduction_of(size_average, reduce, reduction)
     _require_same(input, target)
+    _require_probabilities(input, target)
     losses = _compared("binary_entropy", input, target)
     return reduced(_broadcast_weight(losses, weight, input), reduction)
 
@@ -232,6 +255,8 @@ def binary_cross_entropy_with_logits(
     """Return binary_cross_entropy of sigmoid(input), without underflow."""
     reduction = reduction_of(size_average, reduce, reduction)
     _require_same(input, target)
+    require_floating_inputs("log_sigmoid_cpu", input)
+    as_dtype_of(target, input)  # PyTorch computes in room made like target
     if pos_weight is None:
         losses = _compared("logit_entropy", input, target)
     else:
@@ -258,6 +283,26 @@ def _broadcast_weight(losses: Any, weight: Any, input: Any) -> Any:
     return losses
 
 
+def _require_probabilities(input: Tensor, target: Tensor) -> None:
+    require_floating_inputs("binary_cross_entropy", input)
+    found, wanted = target.layout.dtype, input.layout.dtype
+    if found is not wanted:
+        raise DTypeError(
+            f"Found dtype {WORDS[found.name]} but expected {WORDS[wanted.name]}: cast target with "
+            f".to(fastdist.{wanted.name})"
+        )
+    for name, given, hint in (
+        ("input", input, "give it a sigmoid's result, or use binary_cross_entropy_with_logits"),
+        ("target", target, "it holds probabilities"),
+    ):
+        values: Any = given.detach()
+        if given.layout.device is CPU:
+            values = given.array  # NumPy's own extremes take a third of the time
+        # NaN is not inside either.
+        if given.layout.numel and not (values.min() >= 0 and values.max() <= 1):
+            raise ShapeError(f"all elements of {name} should be between 0 and 1: {hint}")
+
+
 def _require_same(input: Tensor, target: Tensor) -> None:
     if input.layout.shape != target.layout.shape:
         raise ShapeError(
@@ -281,6 +326,11 @@ def kl_div(
             "'batchmean' divides only by the batch size, and aligns with the KL div math "
             "definition.'mean' will be changed to behave the same as 'batchmean' in the next major "
             "release."
+        )
+    if not (input.layout.dtype.is_floating_point and target.layout.dtype.is_floating_point):
+        raise DTypeError(
+            "kl_div: Integral inputs not supported.: input is "
+            f"{input.layout.dtype.name}, target {target.layout.dtype.name}; cast with .float()"
         )
     by_batch = reduction == "batchmean"
     reduction = reduction_of(size_average, reduce, "sum" if by_batch else reduction)

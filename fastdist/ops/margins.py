@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core.errors import ShapeError
+from ..core.dtypes import int64
+from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
+from ..dispatch.rules import normalize_axis
 from ..tensor.tensor import Tensor
 from .likelihood import reduction_code, reduction_of
 from .losses import reduced
+from .refusals import WORDS, as_dtype_of
 from .similarity import pairwise_distance
 
 
@@ -62,7 +65,13 @@ def soft_margin_loss(
 ) -> Tensor:
     """Return log(1 + exp(-target * input)), without overflow."""
     reduction = reduction_of(size_average, reduce, reduction)
-    return reduced(-OPS["logsigmoid"].public(target * input), reduction)
+    losses = as_dtype_of(input, -OPS["logsigmoid"].public(target * input))
+    if losses.layout.shape != input.layout.shape:
+        raise ShapeError(
+            f"output with shape {list(input.layout.shape)} doesn't match the broadcast shape "
+            f"{list(losses.layout.shape)}: target has shape {target.layout.shape}"
+        )
+    return reduced(losses, reduction)
 
 
 @composite(function=False, method=False, functional=True)
@@ -83,7 +92,8 @@ def multilabel_soft_margin_loss(
     losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         losses = losses * weight
-    return reduced(losses.mean(-1), reduction)
+    axes = len(input.layout.shape)
+    return reduced(losses.mean(normalize_axis("mean", axes - 1, axes)), reduction)
 
 
 @composite(function=False, method=False, functional=True)
@@ -107,6 +117,11 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and len(weight.layout.shape) != 1:
         raise ValueError("weight must be one-dimensional")
+    if target.layout.dtype is not int64:
+        raise DTypeError(
+            f"expected scalar type Long but found {WORDS[target.layout.dtype.name]}: target holds "
+            "numbers of classes; cast it with .long()"
+        )
     rows, chosen = _rows(input), target.reshape(-1)
     n, classes = rows.layout.shape
     if chosen.layout.shape != (n,) or len(target.layout.shape) > 1:

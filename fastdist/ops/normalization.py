@@ -13,6 +13,7 @@ from ..dispatch.structured import Plan, structured
 from ..graph.modes import modes, tls
 from ..tensor.layout import Shape, count_elements
 from ..tensor.tensor import Tensor
+from .refusals import require_dtype_of_norm
 
 
 @structured(
@@ -104,6 +105,7 @@ def layer_norm(
     """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias."""
     shape = input.layout.shape
     last = _last_axes("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    require_dtype_of_norm(input.layout, weight, bias)
     n = count_elements(last)
     rows = count_elements(shape[: len(shape) - len(last)])
     if len(shape) == 2 and len(last) == 1:

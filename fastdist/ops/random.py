@@ -22,6 +22,7 @@ from ..dispatch.sparse_rules import refusal
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
 from .creation import fills_out, finish, in_order_of, like, sizes_of
+from .refusals import require_floating_inputs
 
 Generator.as_tensor = staticmethod(from_array)
 
@@ -337,6 +338,8 @@ def random_(
 @composite(function=False)
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill this tensor with 1 with probability p, else 0."""
+    if isinstance(p, Tensor):
+        require_floating_inputs("bernoulli_tensor_cpu_p_", p)
     return copy_(self, bernoulli(self.detach(), p, generator=generator))
 
 
@@ -347,6 +350,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0.0:
         return input
+    require_floating_inputs("dropout", input)
     keep: Any = bernoulli(input, 1.0 - p)
     scaled = keep * (1.0 / (1.0 - p)) if p < 1.0 else keep
     if inplace:

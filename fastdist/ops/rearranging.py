@@ -216,10 +216,10 @@ def tile(input: Tensor, *dims: Any) -> Tensor:
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Return input with the axes from start_dim to end_dim as one; a view where possible."""
     shape = input.layout.shape
+    first = normalize_axis("flatten", start_dim, max(len(shape), 1))
+    last = normalize_axis("flatten", end_dim, max(len(shape), 1))
     if not shape:
         return reshape(input, 1)
-    first = normalize_axis("flatten", start_dim, len(shape))
-    last = normalize_axis("flatten", end_dim, len(shape))
     if first > last:
         raise ShapeError("flatten() has invalid args: start_dim cannot come after end_dim")
     length = 1

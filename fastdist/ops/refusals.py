@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from typing import Any
 
-from ..core.dtypes import DType, bool_, promote
+from ..core.dtypes import DType, bool_, float16, float32, promote
+from ..core.errors import DTypeError, NoKernelError
+from ..dispatch.promotion import can_cast
+from ..tensor.layout import Layout
+from ..tensor.tensor import Tensor
 
 # What PyTorch calls its dtypes in errors.
 WORDS = {
@@ -45,3 +50,43 @@ def no_bool(kernel: str) -> Callable[[Sequence[DType]], str | None]:
         return f"\"{kernel}\" not implemented for 'Bool': cast one with .to(fastdist.int64)."
 
     return tell
+
+
+def require_floating_inputs(kernel: str, *tensors: Tensor) -> None:
+    """Raise NotImplementedError for integers where PyTorch's kernel has floating numbers alone."""
+    for tensor in tensors:
+        dtype = tensor.layout.dtype
+        if not dtype.is_floating_point:
+            raise NoKernelError(
+                f'"{kernel}" not implemented for {WORDS[dtype.name]!r}: cast it with .float()'
+            )
+
+
+def as_dtype_of(like: Tensor, result: Any) -> Any:
+    """Return result in like's dtype: what PyTorch's ops do that write into room made like it.
+
+    Raises  RuntimeError where that would cast down a kind
+    """
+    found, wanted = result.layout.dtype, like.layout.dtype
+    if found is wanted:
+        return result
+    if not can_cast(found, wanted):
+        raise DTypeError(
+            f"result type {WORDS[found.name]} can't be cast to the desired output type "
+            f"{WORDS[wanted.name]}: cast what is {wanted.name} with .to(fastdist.{found.name})"
+        )
+    return result.to(wanted)
+
+
+def require_dtype_of_norm(layout: Layout, *parameters: Tensor | None) -> None:
+    """Raise RuntimeError for parameters of a norm in another dtype than its input's, but for
+    float32 beside float16.
+    """
+    dtype = layout.dtype
+    for one in parameters:
+        found = None if one is None else one.layout.dtype
+        if found not in (None, dtype) and (dtype, found) != (float16, float32):
+            raise DTypeError(
+                "mixed dtype (CPU): all inputs must share same datatype.: input is "
+                f"{dtype!r}, a parameter {found!r}; cast one with .to()"
+            )

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.output import given_out
+from ..dispatch.promotion import result_dtype
 from ..tensor.tensor import Tensor
 
 
@@ -24,6 +25,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     least.
     """
     first, second = COMPOSITES["broadcast_tensors"].call(x1, x2)
+    dtype = result_dtype([first, second, 1.0])
+    first, second = first.to(dtype), second.to(dtype)
     lengths = [one.norm(2, dim, keepdim=True).clamp_min(eps) for one in (first, second)]
     return ((first / lengths[0]) * (second / lengths[1])).sum(dim)  # type: ignore[no-any-return]
 

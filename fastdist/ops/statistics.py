@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.dtypes import bool_
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
@@ -12,6 +13,7 @@ from ..dispatch.promotion import get_default_dtype
 from ..dispatch.rules import DimError, normalize_axis
 from ..tensor.tensor import Tensor
 from .joining import narrow
+from .refusals import WORDS
 
 
 @composite()
@@ -99,6 +101,11 @@ def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
     axis = normalize_axis(name, dim, len(y.layout.shape))
     if not y.layout.shape:
         raise DimError(f"Dimension specified as {dim} but tensor has no dimensions: {name}")
+    if bool_ in (y.layout.dtype, None if x is None else x.layout.dtype):
+        raise DTypeError(
+            f"{name}: received a bool input for `x` or `y`, but bool is not supported; cast it "
+            "with .float()"
+        )
     length = y.layout.shape[axis]
     n = max(length - 1, 0)
     if x is None:
@@ -153,6 +160,11 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     given.
     """
     a, b = input.layout.shape, other.layout.shape
+    if input.layout.dtype is not other.layout.dtype:
+        raise DTypeError(
+            f"expected scalar type {WORDS[input.layout.dtype.name]} but found "
+            f"{WORDS[other.layout.dtype.name]}: cross takes two tensors of one dtype"
+        )
     if len(a) != len(b):
         raise ShapeError(
             "linalg.cross: inputs must have the same number of dimensions, got "

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import bool_, float64, int64
-from ..core.errors import DTypeError
+from ..core.errors import DTypeError, NoKernelError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
 from ..dispatch.promotion import result_dtype
 from ..tensor.tensor import Tensor, from_array
 from . import return_types
+from .refusals import WORDS, require_floating_inputs
 
 # Looked up at the call: the table holds the closure that namespace has put there by then.
 _ops = OPS
@@ -161,6 +162,8 @@ def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 
     Dtype   a floating input times a power of integers keeps its dtype
     """
+    if other.layout.dtype is bool_:
+        raise NoKernelError("\"ldexp_cpu_exp\" not implemented for 'Bool': cast other with .int()")
     dtype = result_dtype([input, 1.0])
     if isinstance(other, Tensor) and not other.layout.dtype.is_floating_point:
         # In two steps and in float64, for 2**other itself may be more than the dtype holds.
@@ -241,4 +244,10 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         weight = weight.reshape((1, channels) + (1,) * (len(shape) - 2))
     elif weight.layout.shape:
         weight = weight.reshape(())
+    if input.layout.dtype is not weight.layout.dtype:
+        raise DTypeError(
+            f"prelu: Type promoting not supported. Got {WORDS[input.layout.dtype.name]} and "
+            f"{WORDS[weight.layout.dtype.name]}: cast one with .to()"
+        )
+    require_floating_inputs("prelu_cpu", input)
     return _ops["prelu_kernel"].public(input, weight)  # type: ignore[no-any-return]

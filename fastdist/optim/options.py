@@ -41,7 +41,9 @@ def require_not_negative(what: str, value: Any) -> None:
 
 
 def _require_betas(betas: tuple[Any, Any]) -> None:
-    """Raise for a rate of forgetting outside of [0, 1)."""
+    """Raise for a rate of forgetting outside of [0, 1), and for less than two."""
+    if len(betas) < 2:
+        raise IndexError(f"betas holds two rates of forgetting, got {betas!r}")
     for number, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
             raise ValueError(

@@ -40,7 +40,7 @@ OTHERS = [
     (nn.Softplus(2.0, 3.0), lambda x: np.where(2 * x > 3, x, np.log1p(np.exp(2 * x)) / 2)),
     (nn.Hardshrink(0.25), lambda x: np.where(np.abs(x) > 0.25, x, 0)),
     (nn.Softshrink(0.25), lambda x: np.sign(x) * np.maximum(np.abs(x) - 0.25, 0)),
-    (nn.PReLU(init=0.1), lambda x: np.where(x > 0, x, np.float32(0.1) * x)),
+    (nn.PReLU(init=0.1).double(), lambda x: np.where(x > 0, x, np.float32(0.1) * x)),
     (nn.Softmin(0), lambda x: np.exp(-x) / np.exp(-x).sum()),
 ]
 

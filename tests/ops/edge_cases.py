@@ -265,4 +265,5 @@ NAMES_AN_AXIS = {
 # value at infinity where the op has one.
 NUMPY_KNOWS_NO_SUCH = {
     "softmax-2", "log_softmax-2", "binary_cross_entropy_with_logits-0",
+    "binary_cross_entropy-0",  # refuses what is no probability
 } | image_edges.NUMPY_KNOWS_NO_SUCH | linalg_edges.FINITE_ALONE  # fmt: skip

@@ -131,3 +131,105 @@ def test_products_of_bool_are_refused(name: str) -> None:
 def test_a_floating_operand_beside_an_integer_is_not_refused() -> None:
     assert fd.hypot(FLOATS, INTEGERS).dtype is fd.float32
     assert fd.addcdiv(INTEGERS, FLOATS, INTEGERS).tolist() == [4.0, 5.0]
+
+
+F = fd.nn.functional
+REFUSED = {
+    "kl_div of ints": (lambda: F.kl_div(FLOATS, INTEGERS, reduction="sum"), "Integral inputs not"),
+    "smooth_l1_loss of ints": (lambda: F.smooth_l1_loss(INTEGERS, INTEGERS), '"smooth_l1_cpu" not'),
+    "huber_loss of ints": (lambda: F.huber_loss(INTEGERS, INTEGERS), '"huber_cpu" not implemented'),
+    "huber_loss of an int input": (
+        lambda: F.huber_loss(INTEGERS, FLOATS),
+        "result type Float can't be cast to the desired output type Long",
+    ),
+    "l1_loss of a bool": (lambda: F.l1_loss(FLOATS, BOOLS), "with a bool tensor is not supported"),
+    "soft_margin_loss of an int": (
+        lambda: F.soft_margin_loss(INTEGERS, FLOATS),
+        "result type Float can't be cast to the desired output type Long",
+    ),
+    "soft_margin_loss of a larger target": (
+        lambda: F.soft_margin_loss(FLOATS, fd.ones(3, 2)),
+        r"output with shape \[2\] doesn't match the broadcast shape \[3, 2\]",
+    ),
+    "binary_cross_entropy of another dtype": (
+        lambda: F.binary_cross_entropy(FLOATS / 4, INTEGERS),
+        "Found dtype Long but expected Float: cast target",
+    ),
+    "binary_cross_entropy beyond 1": (
+        lambda: F.binary_cross_entropy(FLOATS, FLOATS),
+        "all elements of input should be between 0 and 1",
+    ),
+    "binary_cross_entropy of NaN": (
+        lambda: F.binary_cross_entropy(FLOATS * float("nan"), FLOATS),
+        "all elements of input should be between 0 and 1",
+    ),
+    "binary_cross_entropy_with_logits of int targets": (
+        lambda: F.binary_cross_entropy_with_logits(FLOATS, INTEGERS),
+        "result type Float can't be cast to the desired output type Long",
+    ),
+    "nll_loss of int32": (
+        lambda: F.nll_loss(fd.ones(2, 5), INTEGERS.int()),
+        "expected target dtype to be Long or Byte, but got Int: it holds numbers of classes",
+    ),
+    "cross of two dtypes": (
+        lambda: fd.cross(fd.ones(3), fd.ones(3).long()),
+        "expected scalar type Float but found Long",
+    ),
+    "prelu of two dtypes": (
+        lambda: F.prelu(FLOATS, fd.tensor(1)),
+        "prelu: Type promoting not supported. Got Float and Long",
+    ),
+    "prelu of ints": (lambda: F.prelu(INTEGERS, fd.tensor(1)), '"prelu_cpu" not implemented for'),
+    "ldexp of a bool": (lambda: fd.ldexp(FLOATS, BOOLS), '"ldexp_cpu_exp" not implemented for \'B'),
+    "isin of bool": (lambda: fd.isin(FLOATS, BOOLS), r"Unsupported input type .* isin\(\): Bool"),
+    "mse_loss of ints": (lambda: F.mse_loss(INTEGERS, INTEGERS), '"mse_cpu" not implemented for'),
+    "layer_norm of two dtypes": (
+        lambda: F.layer_norm(FLOATS.double(), (2,), FLOATS),
+        "mixed dtype .* input is fastdist.float64, a parameter fastdist.float32",
+    ),
+    "batch_norm of two dtypes": (
+        lambda: F.batch_norm(fd.ones(3, 2).double(), FLOATS, FLOATS, training=True),
+        "mixed dtype .CPU.: all inputs must share same datatype",
+    ),
+    "multi_margin_loss of int32": (
+        lambda: F.multi_margin_loss(fd.ones(2, 5), INTEGERS.int()),
+        "expected scalar type Long but found Int",
+    ),
+    "embedding_bag of floating offsets": (
+        lambda: F.embedding_bag(INTEGERS, fd.ones(5, 2), fd.tensor([0.0])),
+        "Expected tensor for argument #1 'offsets' to have one of",
+    ),
+    "trapezoid of bool": (lambda: fd.trapezoid(BOOLS), "trapezoid: received a bool input for `x`"),
+    "isclose with a negative bound": (
+        lambda: fd.isclose(FLOATS, FLOATS, rtol=-1.0),
+        "rtol must be greater than or equal to zero, but got -1.0",
+    ),
+    "bernoulli_ of int chances": (
+        lambda: FLOATS.clone().bernoulli_(INTEGERS),
+        '"bernoulli_tensor_cpu_p_" not implemented for',
+    ),
+    "dropout of ints": (lambda: F.dropout(INTEGERS, 0.5), "\"dropout\" not implemented for 'Long'"),
+    "addcmul of a number": (lambda: fd.addcmul(FLOATS, FLOATS, 2), "'tensor2' .* must be Tensor"),
+    "lerp to a number": (lambda: fd.lerp(FLOATS, 2.0, 0.5), r"^lerp\(\) received an invalid comb"),
+    "cat of a Tensor": (lambda: fd.cat(FLOATS), "'tensors' .* must be a sequence of Tensors"),
+    "copy_ with a wrong flag": (lambda: FLOATS.clone().copy_(FLOATS, 1), "'non_blocking' .* bool"),
+    "size_average of many": (
+        lambda: F.mse_loss(FLOATS, FLOATS, FLOATS),
+        "Boolean value of Tensor with more than one value is ambiguous",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "text"), REFUSED.values(), ids=REFUSED)
+def test_what_pytorch_refuses_is_refused(call: Callable[[], Any], text: str) -> None:
+    for _ in range(2):
+        with pytest.raises((RuntimeError, TypeError), match=text):
+            call()
+
+
+def test_what_pytorch_takes_is_taken_in_its_dtype() -> None:
+    assert F.huber_loss(FLOATS, FLOATS.double()).dtype is fd.float32
+    assert F.soft_margin_loss(FLOATS, FLOATS.double()).dtype is fd.float32
+    found = F.cosine_similarity(INTEGERS, FLOATS, dim=0)
+    assert found.item() == pytest.approx(1.0)
+    assert F.gaussian_nll_loss(INTEGERS, FLOATS, 2.5).item() == pytest.approx(0.4581453)
