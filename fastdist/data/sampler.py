@@ -54,6 +54,11 @@ class RandomSampler(Sampler[int]):
             raise ValueError(
                 f"num_samples should be a positive integer value, but got num_samples={num_samples}"
             )
+        if num_samples is None and len(data_source) == 0:
+            raise ValueError(
+                "num_samples should be a positive integer value, but got num_samples=0: there is "
+                "nothing to shuffle in an empty dataset"
+            )
         self.data_source = data_source
         self.replacement = replacement
         self.generator = generator

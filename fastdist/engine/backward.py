@@ -117,7 +117,8 @@ def _roots(
             raise TypeError(f"element {i} of tensors is {type(tensor).__name__}; expected a Tensor")
         if tensor.edge is None:
             raise GraphError(
-                f"element {i} of tensors does not require grad and does not have a grad_fn"
+                f"element {i} of tensors does not require grad and does not have a grad_fn: it was "
+                "made under no_grad(), of detached values, or of tensors without requires_grad=True"
             )
         roots.append((tensor.edge, _root_gradient(tensor, g, create_graph)))
     return roots

@@ -58,7 +58,9 @@ class MultiheadAttention(Module):
         self.batch_first = batch_first
         self.head_dim = embed_dim // num_heads
         if self.head_dim * num_heads != embed_dim:
-            raise AssertionError("embed_dim must be divisible by num_heads")
+            raise AssertionError(
+                f"embed_dim must be divisible by num_heads: {embed_dim} by {num_heads}"
+            )
         is_same = self._qkv_same_embed_dim
         shapes = {
             "in_proj_weight": (3 * embed_dim, embed_dim) if is_same else None,

@@ -146,7 +146,10 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         if num_classes == -1:
             num_classes = most
         elif num_classes < most:
-            raise RuntimeError("Class values must be smaller than num_classes.")
+            raise RuntimeError(
+                f"Class values must be smaller than num_classes.: the largest is {most - 1}, "
+                f"num_classes is {num_classes}"
+            )
     elif num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     classes: Any = arange(num_classes, device=tensor.layout.device)

@@ -138,7 +138,10 @@ def _places_of(basic: list[Any], entries: list[Any], ndim: int, input: Tensor) -
         at = next(i for i, entry in enumerate(entries) if entry is Ellipsis)
         given[at:at] = [None] * (ndim - len(given))
     if len(given) > ndim:
-        raise DimError(f"too many indices for tensor of dimension {len(input.layout.shape)}")
+        raise DimError(
+            f"too many indices for tensor of dimension {len(input.layout.shape)}: its shape is "
+            f"{input.layout.shape}"
+        )
     while given and given[-1] is None:
         given.pop()
     return tuple(given)

@@ -32,7 +32,9 @@ def _require_axes(name: str, tensors: dict[str, Tensor], *axes: int) -> None:
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Return the product of two matrices."""
     if len(input.layout.shape) != 2:
-        raise ShapeError("self must be a matrix")
+        raise ShapeError(
+            f"self must be a matrix: its shape is {input.layout.shape}; matmul takes more axes"
+        )
     if len(mat2.layout.shape) != 2:
         raise ShapeError("mat2 must be a matrix")
     return given_out("mm", out, _product(input, mat2), (input, mat2))
@@ -162,7 +164,8 @@ def _(input: Tensor, weight: Tensor, bias: Tensor | None) -> Plan:
     a, b = input.layout, weight.layout
     if a.dtype is not b.dtype or (bias is not None and bias.layout.dtype is not a.dtype):
         raise DTypeError(
-            f"mat1 and mat2 must have the same dtype, but got {a.dtype.name} and {b.dtype.name}"
+            f"mat1 and mat2 must have the same dtype, but got {a.dtype.name} and {b.dtype.name}: "
+            f"cast one, such as input.to(fastdist.{b.dtype.name})"
         )
     if a.shape[1] != b.shape[1]:
         raise ShapeError(

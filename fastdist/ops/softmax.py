@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.dtypes import DType
-from ..core.errors import DTypeError
+from ..core.errors import NoKernelError
 from ..dispatch.rules import normalize_axis
 from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
+from .refusals import WORDS
 
 
 @structured("softmax.log_softmax", has_out=False, fresh=True)
@@ -29,8 +30,9 @@ def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
 
 def _floating(name: str, dtype: DType) -> DType:
     if not dtype.is_floating_point:
-        raise DTypeError(
-            f"{name}: not implemented for {dtype.name}; give dtype=, such as fastdist.float32"
+        raise NoKernelError(
+            f'"{name}_lastdim_kernel_impl" not implemented for {WORDS[dtype.name]!r}: give dtype=, '
+            "such as fastdist.float32"
         )
     return dtype
 

@@ -203,7 +203,9 @@ def _explained(input: Tensor, basic: tuple[Any, ...]) -> Exception:
             "number"
         )
     if len(wanted) > len(shape):
-        return DimError(f"too many indices for tensor of dimension {len(shape)}")
+        return DimError(
+            f"too many indices for tensor of dimension {len(shape)}: its shape is {shape}"
+        )
     axis = 0
     for one in basic:
         if one is Ellipsis:

@@ -60,7 +60,10 @@ class Optimizer(HasHooks):
         self.param_groups: list[Group] = []
         given = list(params)
         if not given:
-            raise ValueError("optimizer got an empty parameter list")
+            raise ValueError(
+                "optimizer got an empty parameter list: give it model.parameters() of a model with "
+                "parameters; a generator is empty once it was walked through"
+            )
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
             self.add_param_group(group)
 

@@ -283,7 +283,8 @@ class Tensor(TensorMethods, metaclass=TensorType):
         """
         if self.layout.numel != 1:
             raise RuntimeError(
-                f"a Tensor with {self.layout.numel} elements cannot be converted to Scalar"
+                f"a Tensor with {self.layout.numel} elements cannot be converted to Scalar: its "
+                f"shape is {self.layout.shape}; index one element, or call tolist()"
             )
         if self.layout.is_sparse:
             return self.array.sum_of_entries()  # type: ignore[no-any-return]
@@ -296,7 +297,10 @@ class Tensor(TensorMethods, metaclass=TensorType):
     def __bool__(self) -> bool:
         if self.layout.numel != 1:
             what = "no values" if self.layout.numel == 0 else "more than one value"
-            raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
+            raise RuntimeError(
+                f"Boolean value of Tensor with {what} is ambiguous: its shape is "
+                f"{self.layout.shape}; ask any() or all() of it"
+            )
         return bool(self.item())
 
     def __float__(self) -> float:

@@ -26,7 +26,9 @@ def _chosen(shape: tuple[int, ...], target: Array, ignored: int) -> tuple[Any, A
         target = np.where(counts, target, 0)
         if target.size and (target.min() < 0 or target.max() >= classes):
             wrong = int(target.min() if target.min() < 0 else target.max())
-            raise IndexError(f"Target {wrong} is out of bounds.")
+            raise IndexError(
+                f"Target {wrong} is out of bounds.: there are {classes} classes, 0 to {classes - 1}"
+            )
     if len(shape) == 1:
         return (target,), counts
     if len(shape) == 2:
