@@ -25,6 +25,7 @@ from .constants import held
 from .fast_inplace import may_write_at_once
 from .gradients import cast_array, reduce_recorded
 from .inplace import require_may_change, set_history, will_record
+from .kinds import ArgumentError
 from .memory import each_place_once, require_apart, shares_memory
 from .op import OPS, PLAIN
 from .promotion import can_cast
@@ -180,6 +181,9 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
     """Return function as one that writes its result into its first argument."""
 
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not isinstance(self, Tensor):
+            fault = f"must be Tensor, not {type(self).__name__}"
+            raise ArgumentError(f"{name}_(): argument 'input' (position 1) {fault}")
         require_may_change(self)
         require_apart(self, (*args, *kwargs.values()))
         result = function(value_of(self, (*args, *kwargs.values())), *args, **kwargs)

@@ -216,7 +216,8 @@ class PointwiseOp(Op):
         named = list(zip(self.number_names, numbers, strict=True))
         found = self._meeting([*operands, *[n for name, n in named if name not in FACTORS]])
         for name, number in named if self.dtype != "first" else ():
-            if name == "alpha" and isinstance(number, bool) and found is not bool_:
+            is_flag = isinstance(number, bool) and self.name in ("add", "sub", "rsub")
+            if is_flag and found is not bool_:
                 raise DTypeError(
                     f"Boolean alpha only supported for Boolean results.: {self.name} got "
                     f"alpha={number!r} for {found.name}"
@@ -243,7 +244,7 @@ class PointwiseOp(Op):
         if self.dtype == "counted" and found is bool_:
             return int64
         if self.dtype in ("integral", "whole") and found.is_floating_point:
-            raise DTypeError(f"{self.name}: expected integer or bool tensors, got {found.name}")
+            raise NoKernelError(f"{self.name}: expected integer or bool tensors, got {found.name}")
         return found
 
     def _refuse(self, operands: Sequence[Any]) -> None:

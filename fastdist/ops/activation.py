@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
-from .refusals import floating_only
+from .refusals import floating_only, no_bool
 
 
 @pointwise("maximum(input, T(0))", ["where(out <= T(0), T(0), g)"], dtype="number")
@@ -63,6 +63,9 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
     """Return input cut off below min_val and above max_val."""
 
 
+hardtanh.refusal(no_bool("hardtanh"))
+
+
 @pointwise(
     "minimum(maximum(input, T(0)), T(6))",
     ["where(logical_and(input > T(0), input < T(6)), g, T(0))"],
@@ -100,6 +103,9 @@ def prelu_kernel(input: Tensor, weight: Tensor) -> Tensor:
 )
 def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """Return input where positive, alpha * (exp(input) - 1) elsewhere."""
+
+
+elu.refusal(floating_only("elu_cpu"))
 
 
 @pointwise(

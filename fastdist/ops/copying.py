@@ -12,6 +12,7 @@ from ..core.memory_format import MemoryFormat, contiguous_format, preserve_forma
 from ..devices.backend import backend_of
 from ..dispatch.broadcast import axes_to_sum
 from ..dispatch.composite import composite
+from ..dispatch.kinds import ArgumentError
 from ..dispatch.sparse_rules import meet_sparse
 from ..dispatch.structured import Plan, StructuredOp, structured
 from ..dispatch.way import Way
@@ -161,6 +162,8 @@ def to(
     flags: list[bool] = []
     for value in args:
         if isinstance(value, Tensor):
+            if value is not args[0]:
+                raise ArgumentError("to(): a Tensor to be like comes first, flags come after it")
             dtype, device = value.layout.dtype, value.layout.device
         elif isinstance(value, DType | type):
             dtype = value

@@ -202,7 +202,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 @checked
 @fills_out
 def full(
-    size: Any,
+    size: tuple[int, ...],
     fill_value: Any,
     *,
     dtype: DType | None = None,

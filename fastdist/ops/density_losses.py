@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import DTypeError
 from ..dispatch.composite import composite
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor
 from .likelihood import reduction_code, reduction_of
 from .losses import reduced
 from .random import rand
+from .refusals import WORDS
 
 
 @composite(function=False, method=False, functional=True)
@@ -59,6 +61,11 @@ def gaussian_nll_loss(
     x: Any = input
     if not isinstance(var, Tensor):
         var = var * input.new_ones(input.layout.shape)
+    if not var.layout.dtype.is_floating_point:
+        raise DTypeError(
+            "result type Float can't be cast to the desired output type "
+            f"{WORDS[var.layout.dtype.name]}: cast var with .float()"
+        )
     if bool((var.detach() < 0).any()):
         raise ValueError("var has negative entry/entries")
     shape, found = input.layout.shape, var.layout.shape

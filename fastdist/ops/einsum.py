@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from typing import Any
 
 from ..core.errors import ShapeError
@@ -12,12 +13,15 @@ from ..tensor.tensor import Tensor
 
 
 @composite(method=False)
-def einsum(equation: str, *operands: Any) -> Tensor:
+def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     """Return the sum of products that equation says, such as "ij,jk->ik".
 
     A letter that the result lacks is summed; `...` stands for axes that broadcast. Operands are
-    taken in from left to right, two at a time, as one batched matrix product each.
+    taken in from left to right, two at a time, as one batched matrix product each. Numbers may
+    stand for letters: einsum(x, [0, 1], y, [1, 2], [0, 2]).
     """
+    if isinstance(equation, Tensor):
+        equation, operands = _in_letters((equation, *operands))
     given = (
         operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
     )
@@ -28,6 +32,26 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         other, others = _single(tensor, names)
         result, letters = _contract(result, letters, other, others, later)
     return _finish(result, letters, output)
+
+
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase
+
+
+def _in_letters(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """Return the equation and the operands of (operand, its numbers, ..., the result's numbers)."""
+
+    def named(numbers: Any) -> str:
+        if any(one is not Ellipsis and not 0 <= one < len(_LETTERS) for one in numbers):
+            raise ShapeError(
+                f"einsum(): subscripts are in 0 ... {len(_LETTERS) - 1} or an Ellipsis, got "
+                f"{list(numbers)}"
+            )
+        return "".join("..." if one is Ellipsis else _LETTERS[one] for one in numbers)
+
+    left = ",".join(named(numbers) for numbers in given[1::2])
+    if len(given) % 2:
+        return f"{left}->{named(given[-1])}", given[:-1:2]
+    return left, given[::2]
 
 
 def _parse(equation: str, operands: Any) -> tuple[list[list[str]], list[str]]:

@@ -212,7 +212,7 @@ def isin(
             f"got {type(elements).__name__} and {type(test_elements).__name__}"
         )
     for one in (elements, test_elements):
-        if isinstance(one, Tensor) and one.layout.dtype is bool_:
+        if isinstance(one, bool) or (isinstance(one, Tensor) and one.layout.dtype is bool_):
             raise DTypeError(
                 "Unsupported input type encountered for isin(): Bool; cast it with .to(uint8)"
             )

@@ -14,7 +14,7 @@ from ..dispatch.structured import Plan, structured
 from ..graph.modes import modes, tls
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor
-from .refusals import WORDS
+from .refusals import WORDS, require_floating_inputs
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 # An ignore_index that no class has.
@@ -155,6 +155,7 @@ def nll_loss(
     if len(input.layout.shape) == 1 and target.layout.shape == (1,):
         target = target.reshape(())
     _require_target(input, target, weight)
+    require_floating_inputs("nll_loss_out_frame", input)
     code = reduction_code(reduction_of(size_average, reduce, reduction))
     return nll_kernel.public(input, target, weight, ignore_index, code)[0]  # type: ignore[no-any-return]
 

@@ -9,7 +9,7 @@ from ..core.dtypes import int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
-from ..dispatch.rules import normalize_axis
+from ..dispatch.rules import DimError, normalize_axis
 from ..tensor.tensor import Tensor
 from .likelihood import reduction_code, reduction_of
 from .losses import reduced
@@ -93,6 +93,8 @@ def multilabel_soft_margin_loss(
     if weight is not None:
         losses = losses * weight
     axes = len(input.layout.shape)
+    if not axes:
+        raise DimError("Dimension specified as -1 but tensor has no dimensions: give it classes")
     return reduced(losses.mean(normalize_axis("mean", axes - 1, axes)), reduction)
 
 

@@ -275,6 +275,8 @@ def bernoulli(
     if input.layout.is_sparse:
         raise refusal("bernoulli", input)
     chance: Any = input.detach() if p is None else p
+    if isinstance(chance, Tensor):
+        require_floating_inputs("bernoulli_tensor_cpu_p_", chance)
     given = chance.to_numpy() if isinstance(chance, Tensor) else chance
     if not np.all((given >= 0) & (given <= 1)):
         raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={chance!r}")
@@ -338,8 +340,6 @@ def random_(
 @composite(function=False)
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill this tensor with 1 with probability p, else 0."""
-    if isinstance(p, Tensor):
-        require_floating_inputs("bernoulli_tensor_cpu_p_", p)
     return copy_(self, bernoulli(self.detach(), p, generator=generator))
 
 
@@ -350,7 +350,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0.0:
         return input
-    require_floating_inputs("dropout", input)
+    if p < 1.0:
+        require_floating_inputs("dropout", input)
     keep: Any = bernoulli(input, 1.0 - p)
     scaled = keep * (1.0 / (1.0 - p)) if p < 1.0 else keep
     if inplace:

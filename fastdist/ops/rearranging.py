@@ -281,7 +281,7 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 @composite()
-def broadcast_to(input: Tensor, size: Any) -> Tensor:
+def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
     """Return the view of input in the shape size."""
     return OPS["expand"].public(input, size)  # type: ignore[no-any-return]
 

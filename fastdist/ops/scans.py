@@ -116,7 +116,7 @@ def _moved_back(x: Any, dim: int) -> Any:
 def _filled(x: Any, dim: int, value: float) -> Any:
     shape = list(x.layout.shape)
     shape[dim] = 1
-    return full(shape, value, dtype=x.layout.dtype, device=x.layout.device)
+    return full(tuple(shape), value, dtype=x.layout.dtype, device=x.layout.device)
 
 
 @structured("scan.recurrence", has_out=False, fresh=True)

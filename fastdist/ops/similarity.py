@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.errors import DTypeError
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.output import given_out
 from ..dispatch.promotion import result_dtype
 from ..tensor.tensor import Tensor
+from .refusals import WORDS
 
 
 @composite(functional=True, function=False, method=False)
@@ -25,7 +27,12 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     least.
     """
     first, second = COMPOSITES["broadcast_tensors"].call(x1, x2)
-    dtype = result_dtype([first, second, 1.0])
+    dtype = result_dtype([first, second])
+    if not dtype.is_floating_point:
+        raise DTypeError(
+            "expected common dtype to be floating point, yet common dtype is "
+            f"{WORDS[dtype.name]}: cast one with .float()"
+        )
     first, second = first.to(dtype), second.to(dtype)
     lengths = [one.norm(2, dim, keepdim=True).clamp_min(eps) for one in (first, second)]
     return ((first / lengths[0]) * (second / lengths[1])).sum(dim)  # type: ignore[no-any-return]

@@ -32,6 +32,8 @@ def cov(
             "cov(): expected input to have two or fewer dimensions but got an input with "
             f"{len(input.layout.shape)} dimensions"
         )
+    if input.layout.dtype is bool_:
+        raise DTypeError("cov(): bool dtype is not supported for input; cast it with .float()")
     given: Any = input.reshape(1, -1) if len(input.layout.shape) < 2 else input
     if not given.layout.dtype.is_floating_point:
         given = given.to(get_default_dtype())

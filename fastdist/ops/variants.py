@@ -9,6 +9,8 @@ import numpy as np
 from ..core.dtypes import bool_, float64, int64
 from ..core.errors import DTypeError, NoKernelError
 from ..dispatch.composite import composite
+from ..dispatch.copy_inplace import inplace_of
+from ..dispatch.kinds import ArgumentError
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
 from ..dispatch.promotion import result_dtype
@@ -77,6 +79,11 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     min, max = _counted_alike(min, max), _counted_alike(max, min)
     if isinstance(min, Tensor) or isinstance(max, Tensor):
+        if isinstance(min, int | float) or isinstance(max, int | float):
+            raise ArgumentError(
+                "clamp() received an invalid combination of arguments: min is "
+                f"{type(min).__name__}, max {type(max).__name__}; give two numbers or two Tensors"
+            )
         result: Any = input
         if min is not None and max is not None:
             dtype = result_dtype([input, min, max])  # all three meet at once
@@ -149,11 +156,23 @@ def nan_to_num(
     return _ops["replace_nonfinite"].public(input, *numbers, out=out)  # type: ignore[no-any-return]
 
 
-@composite(inplace=True)
+@composite()
 def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """Return input to the power of exponent, computed in float64."""
     wide = [o.to(float64) if isinstance(o, Tensor) else o for o in (input, exponent)]
     return _ops["pow"].public(*wide, out=out)  # type: ignore[no-any-return]
+
+
+@composite(name="float_power_", function=False)
+def float_power_(input: Tensor, exponent: Any) -> Tensor:
+    """In-place version of float_power, for tensors of float64."""
+    if input.layout.dtype is not float64:
+        raise DTypeError(
+            "the base given to float_power_ has dtype "
+            f"{WORDS[input.layout.dtype.name]} but the operation's result requires dtype Double: "
+            "use float_power, which returns it"
+        )
+    return inplace_of("float_power", float_power)(input, exponent)
 
 
 @composite(inplace=True)
@@ -162,7 +181,7 @@ def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 
     Dtype   a floating input times a power of integers keeps its dtype
     """
-    if other.layout.dtype is bool_:
+    if other.layout.dtype is bool_ and input.layout.dtype.is_floating_point:
         raise NoKernelError("\"ldexp_cpu_exp\" not implemented for 'Bool': cast other with .int()")
     dtype = result_dtype([input, 1.0])
     if isinstance(other, Tensor) and not other.layout.dtype.is_floating_point:

@@ -182,6 +182,33 @@ REFUSED = {
     "prelu of ints": (lambda: F.prelu(INTEGERS, fd.tensor(1)), '"prelu_cpu" not implemented for'),
     "ldexp of a bool": (lambda: fd.ldexp(FLOATS, BOOLS), '"ldexp_cpu_exp" not implemented for \'B'),
     "isin of bool": (lambda: fd.isin(FLOATS, BOOLS), r"Unsupported input type .* isin\(\): Bool"),
+    "bernoulli of ints": (lambda: fd.bernoulli(INTEGERS), '"bernoulli_tensor_cpu_p_" not'),
+    "clamp between a tensor and a number": (
+        lambda: FLOATS.clamp(FLOATS, 3.5),
+        r"clamp\(\) received an invalid combination of arguments: min is Tensor, max float",
+    ),
+    "float_power_ of float32": (
+        lambda: FLOATS.clone().float_power_(2),
+        "has dtype Float but the operation's result requires dtype Double",
+    ),
+    "elu of ints": (lambda: F.elu(INTEGERS), "\"elu_cpu\" not implemented for 'Long'"),
+    "hardtanh of bool": (lambda: F.hardtanh(BOOLS), "\"hardtanh\" not implemented for 'Bool'"),
+    "cosine_similarity of ints": (
+        lambda: F.cosine_similarity(INTEGERS, INTEGERS, dim=0),
+        "expected common dtype to be floating point, yet common dtype is Long",
+    ),
+    "gaussian_nll_loss of an int variance": (
+        lambda: F.gaussian_nll_loss(FLOATS, FLOATS, INTEGERS),
+        "result type Float can't be cast to the desired output type Long",
+    ),
+    "nll_loss of ints": (
+        lambda: F.nll_loss(fd.ones(2, 5).long(), INTEGERS),
+        "\"nll_loss_out_frame\" not implemented for 'Long'",
+    ),
+    "isin of a bool number": (lambda: fd.isin(FLOATS, True), "Unsupported input type .* Bool"),
+    "cov of bool": (lambda: fd.cov(BOOLS), r"cov\(\): bool dtype is not supported for input"),
+    "full of a number's size": (lambda: fd.full(2, 1.0), "'size' .* must be a tuple of integers"),
+    "to a second tensor": (lambda: FLOATS.to(FLOATS, INTEGERS), "a Tensor to be like comes first"),
     "mse_loss of ints": (lambda: F.mse_loss(INTEGERS, INTEGERS), '"mse_cpu" not implemented for'),
     "layer_norm of two dtypes": (
         lambda: F.layer_norm(FLOATS.double(), (2,), FLOATS),
@@ -227,7 +254,28 @@ def test_what_pytorch_refuses_is_refused(call: Callable[[], Any], text: str) -> 
             call()
 
 
+def test_bits_of_floats_have_no_kernel() -> None:
+    for name in ("bitwise_and", "bitwise_left_shift", "gcd"):
+        with pytest.raises(NotImplementedError, match=f"{name}: expected integer or bool tensors"):
+            getattr(fd, name)(FLOATS, FLOATS)
+
+
+def test_a_number_is_not_changed_in_place() -> None:
+    with pytest.raises(
+        TypeError, match=r"clamp_\(\): argument 'input' .* must be Tensor, not float"
+    ):
+        fd.clamp_(2.0, 1.0)
+
+
 def test_what_pytorch_takes_is_taken_in_its_dtype() -> None:
+    assert F.elu(FLOATS, True).tolist() == FLOATS.tolist()
+    assert F.dropout(INTEGERS, 1.0).tolist() == [0, 0]
+    assert fd.ldexp(INTEGERS, BOOLS).tolist() == [6.0, 4.0]
+    assert FLOATS.double().float_power_(2).tolist() == [9.0, 16.0]
+    product = fd.einsum(fd.ones(2, 3), [0, 1], fd.ones(3, 4), [1, 2], [0, 2])
+    assert product.tolist() == [[3.0] * 4] * 2
+    assert fd.einsum(fd.ones(2, 3), [..., 1]).shape == (2, 3)
+    assert F.nll_loss(-FLOATS, fd.tensor([1])).item() == 4.0
     assert F.huber_loss(FLOATS, FLOATS.double()).dtype is fd.float32
     assert F.soft_margin_loss(FLOATS, FLOATS.double()).dtype is fd.float32
     found = F.cosine_similarity(INTEGERS, FLOATS, dim=0)
