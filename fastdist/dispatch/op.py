@@ -39,6 +39,8 @@ class Op:
         self.returns = str(annotations.get("return"))
         self.optional = frozenset([n for n in self.tensors if "None" in annotations[n]])
         self.has_out = True
+        # Whether an out= has to be of the result's dtype, as PyTorch's copies of one operand ask.
+        self.keeps_dtype = False
         # The classes of attributes that fitted: see Note [Classes that fitted] in kinds.py.
         self.fitted: set[Any] = set()
         # A function of (input, memory_format), for the op that copies: the keyword is then taken.

@@ -27,6 +27,11 @@ def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
     """
     if op.kind == "pointwise" and isinstance(out, Tensor):
         require_apart(out, operands)
+        if op.keeps_dtype and out.layout.dtype is not result.layout.dtype:
+            raise DTypeError(
+                f"Found dtype {out.layout.dtype.name} but expected {result.layout.dtype.name}: "
+                f"{op.name} writes into an out of its result's dtype"
+            )
     return _write(op.name, out, result, operands)
 
 

@@ -106,6 +106,7 @@ class PointwiseOp(Op):
         self._defaults: dict[str, Any] = {}
         require_word(f"{self.name}: dtype=", dtype, DTYPE_RULES)
         self.dtype = dtype
+        self.keeps_dtype = len(self.tensors) == 1 and dtype in ("same", "number", "integral")
         self.partials = tuple(partials) if partials else (None,) * len(self.tensors)
         if len(self.partials) != len(self.tensors):
             raise DeclarationError(

@@ -49,3 +49,11 @@ def test_an_out_over_part_of_what_is_read_is_refused() -> None:
     with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to"):
         fd.exp(x[:-1], out=x[1:])
     assert fd.exp(x, out=x) is x
+
+
+@pytest.mark.parametrize("name", ["abs", "ceil", "floor", "neg", "sign", "trunc", "bitwise_not"])
+def test_what_keeps_the_dtype_takes_no_other_as_out(name: str) -> None:
+    integers = fd.tensor([1, 2])
+    getattr(fd, name)(integers, out=fd.empty(2, dtype=fd.int64))
+    with pytest.raises(RuntimeError, match="Found dtype float32 but expected int64"):
+        getattr(fd, name)(integers, out=fd.empty(2))
