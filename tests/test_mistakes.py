@@ -223,6 +223,16 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         AssertionError,
         "by num_heads: 10 by 3",
     ),
+    "a key of another batch": (
+        lambda: nn.MultiheadAttention(4, 2)(fd.ones(3, 2, 4), fd.ones(3, 1, 4), fd.ones(3, 1, 4)),
+        RuntimeError,
+        "query has a batch of 2, key of 1",
+    ),
+    "a word as sizes": (
+        lambda: nn.Unflatten(1, "ab"),
+        TypeError,
+        "must be tuple of ints, but found",
+    ),
     "softmax of integers": (
         lambda: fd.softmax(fd.tensor([1, 2]), 0),
         NotImplementedError,

@@ -31,6 +31,10 @@ class Unflatten(Module):
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
         self.dim = dim
+        if not all(isinstance(one, int) for one in unflattened_size):
+            raise TypeError(
+                f"unflattened_size must be tuple of ints, but found {unflattened_size!r}"
+            )
         self.unflattened_size = tuple(unflattened_size)
 
     def forward(self, input: Tensor) -> Tensor:

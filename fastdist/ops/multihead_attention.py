@@ -189,6 +189,12 @@ def _require_sizes(
         )
     if not separate and key.shape != value.shape:
         raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+    if key.shape[1] != query.shape[1]:
+        raise ShapeError(
+            f"multi_head_attention_forward: query has a batch of {query.shape[1]}, key of "
+            f"{key.shape[1]}; they are (steps, batch, features), or with batch_first the first two "
+            "in turn"
+        )
 
 
 def _projected(
