@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastdist.core.scalar import Body, Call, walk
+from fastdist.core.scalar import Body, Call, Literal, Name, substitute, walk
 
 from .numpy_pointwise import SCALAR_FUNCTIONS, fold, gives_bool, into_function, small_function
 from .silence import silent
@@ -31,6 +31,9 @@ _ORDERING: Final = frozenset({"maximum", "minimum", "eq", "ne", "lt", "le", "gt"
 _CHEAP: Final = _ORDERING | {"add", "sub", "mul", "div", "neg", "abs", "square"}
 SPECIAL_LIMIT: Final = 64
 _HALF: Final = np.dtype(np.float16)
+# Of these powers, and of those in their gradients, products and roots are made. What a tensor is
+# raised to is a number nearly always, and libm's pow takes 8 ns an element.
+SHORT_EXPONENTS: Final = frozenset({2.0, 3.0, 0.5, -0.5, -1.0, -2.0})
 # Held while Numba compiles; Numba's own lock is taken inside it.
 _compile_lock = threading.Lock()
 
@@ -42,7 +45,10 @@ class PointwiseKernel:
     Note    `small(*arrays)` is the NumPy side with a fresh result, for the eager path
     """
 
-    __slots__ = ("_into", "_loops", "_names", "_one_step", "_small", "_tree", "limit", "small")
+    __slots__ = (
+        "_exponent", "_into", "_loops", "_names", "_one_step", "_short", "_small", "_tree", "limit",
+        "small",
+    )  # fmt: skip
 
     def __init__(self, body: Body) -> None:
         self._names = body.names
@@ -61,6 +67,8 @@ class PointwiseKernel:
         self._into = into_function(body)
         # By dtypes, or by the one that all share; None where NumPy computes them at any size.
         self._loops: dict[Any, Callable[..., None] | None] = {}
+        self._exponent = _exponent_of(body)
+        self._short: dict[float, PointwiseKernel] = {}
 
     def run(self, arrays: Sequence[Array], out: Array) -> None:
         """Write the body of arrays, which broadcast to out, into out.
@@ -80,7 +88,12 @@ class PointwiseKernel:
 
     def run_large(self, arrays: Sequence[Array], out: Array) -> None:
         """Do what run does, with Numba where it knows the body in these dtypes."""
-        dtype = out.dtype
+        dtype, at = out.dtype, self._exponent
+        if at is not None and not arrays[at].shape and arrays[at].dtype is dtype is not _HALF:
+            exponent = arrays[at].item()
+            if exponent in SHORT_EXPONENTS:
+                self._with_exponent(exponent).run_large([*arrays[:at], *arrays[at + 1 :]], out)
+                return
         for array in arrays:
             if array.dtype is not dtype:
                 key: Any = tuple([array.dtype for array in (*arrays, out)])
@@ -98,6 +111,17 @@ class PointwiseKernel:
             self.run_small(arrays, out)
         else:
             loop((*arrays, out))
+
+    def _with_exponent(self, exponent: float) -> PointwiseKernel:
+        """Return the kernel that has a number for the exponent, of which it makes products."""
+        found = self._short.get(exponent)
+        if found is None:
+            assert self._exponent is not None
+            name = self._names[self._exponent]
+            tree = substitute(self._tree, {name: Literal(exponent)})
+            names = [one for one in self._names if one != name]
+            found = self._short.setdefault(exponent, kernel_for(Body.of(tree, names)))
+        return found
 
     def _small_special(self, *arrays: Array) -> Array:
         shape = np.broadcast_shapes(*[array.shape for array in arrays])
@@ -132,6 +156,13 @@ class PointwiseKernel:
                     found = launcher(loop)
                 self._loops[key] = found
             return self._loops[key]
+
+
+def _exponent_of(body: Body) -> int | None:
+    """Return which input alone makes the exponents of all powers in a body, if there is one."""
+    powers = [one for one in walk(body.tree) if isinstance(one, Call) and one.primitive == "pow"]
+    names = {one.id for power in powers for one in walk(power.args[1]) if isinstance(one, Name)}
+    return body.names.index(names.pop()) if len(names) == 1 < len(body.names) else None
 
 
 @silent

@@ -294,3 +294,37 @@ def test_two_threads_may_compile_and_run_one_body_at_once() -> None:
         thread.join(60)
     for out in results:
         np.testing.assert_array_equal(out, x * 3 - x / 7)
+
+
+@pytest.mark.parametrize("exponent", [1.0, 2.0, 3.0, 4.0, 0.5, -0.5, -1.0, -2.0, 2.5, 0.0])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "text", ["pow(x, e)", "g * (e * pow(where(e == T(0), T(1), x), e - T(1)))"]
+)
+def test_powers_of_one_number_are_powers_on_both_sides(
+    text: str, dtype: str, exponent: float
+) -> None:
+    size = 3 * SMALL_LIMIT
+    x = np.linspace(-3, 3, size).astype(dtype)
+    x[:4] = [np.nan, np.inf, -np.inf, 0.0]
+    names = ["x", "e"] if text == "pow(x, e)" else ["g", "x", "e"]
+    kernel = kernel_for(parse(text, names))
+    e = np.array(exponent, dtype)
+    given = [x, e] if len(names) == 2 else [np.full(size, 2.0, dtype), x, e]
+    large = np.empty(size, dtype)
+    kernel.run(given, large)
+    parts = [np.empty(SMALL_LIMIT, dtype) for _ in range(3)]
+    for i, part in enumerate(parts):
+        here = slice(i * SMALL_LIMIT, (i + 1) * SMALL_LIMIT)
+        kernel.run([one[here] if one.ndim else one for one in given], part)
+    tolerance, least = (2e-3, 1e-6) if dtype == "float16" else (1e-6, 0.0)
+    np.testing.assert_allclose(np.concatenate(parts), large, rtol=tolerance, atol=least)
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.float64)
+        wanted = wide**exponent if len(names) == 2 else 2 * exponent * wide ** (exponent - 1)
+        # As PyTorch's, whose powers of a half are roots.
+        power = exponent if len(names) == 2 else exponent - 1
+        wanted[2] = np.nan if abs(power) == 0.5 else wanted[2]
+        wanted = np.where(np.abs(wanted) > np.finfo(dtype).max, np.sign(wanted) * np.inf, wanted)
+    usual = np.isfinite(wanted)
+    np.testing.assert_allclose(large[usual], wanted[usual], rtol=tolerance, atol=least)
