@@ -160,3 +160,19 @@ def test_a_scaler_unscales_the_entries(bad: bool) -> None:
     scaler.step(optimizer)
     changed = (e.weight.detach() - before)[1].tolist()
     assert changed == pytest.approx([0.0, 0.0] if bad else [-0.2, -0.2], abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adagrad, optim.SparseAdam])
+def test_a_table_on_a_device_is_stepped_there(kind: Any) -> None:
+    found = []
+    for device in ("cpu", "sim:0"):
+        w = fd.arange(8.0).reshape(4, 2).to(device).requires_grad_()
+        optimizer = kind([w], lr=0.1)
+        for rows in ([1, 3, 1], [3]):
+            optimizer.zero_grad()
+            places = fd.tensor(rows, device=device)
+            (nn.functional.embedding(places, w, sparse=True) ** 2).sum().backward()
+            assert w.grad is not None and w.grad.is_sparse and w.grad.device == fd.device(device)
+            optimizer.step()
+        found.append(w.detach().cpu().numpy())
+    np.testing.assert_allclose(*found, rtol=1e-6)

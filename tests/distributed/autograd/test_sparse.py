@@ -21,6 +21,7 @@ from fastdist.distributed.autograd.outbox import unpack
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.autograd.send_rpc_backward import SendRpcBackward
 from fastdist.distributed.optim import DistributedOptimizer
+from fastdist.graph.accumulate_grad import accumulator_of
 from fastdist.nn import functional as F
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.on_worker import on_worker
@@ -244,3 +245,19 @@ def test_tangents_travel_with_sparse_tensors() -> None:
     np.testing.assert_array_equal(
         found.to_dense().numpy(), 6 * matrix().detach().to_dense().numpy()
     )
+
+
+@pytest.mark.parametrize("place", ["sim:0", "cpu"])
+def test_sparse_gradients_of_devices_travel_by_the_host(agent: FakeAgent, place: str) -> None:
+    device = fd.device(place)
+    weight = table().detach().to(device).requires_grad_()
+    gradient = fd.sparse_coo_tensor([[1, 4]], fd.ones(2, 2), (10, 2)).to(device)
+    with da.context():
+        receive = RecvRpcBackward(da._current_context(), 7, 1, (weight.layout,))
+        receive.apply(gradient.array, keep=False)
+    parts = agent.tensors[0]
+    assert [part.device for part in parts] == [fd.device("cpu")] * 2
+    send = SendRpcBackward((accumulator_of(weight),), (weight.layout,), 3)
+    send.set_grads((gradient.to("cpu"),))
+    (came,) = send.apply_recorded(None, keep=False)
+    assert came.is_sparse and came.device == device
