@@ -23,7 +23,7 @@ from ..graph.node import Node, node_of, raise_changed, raise_released
 from ..graph.recording import begin_node
 from ..tensor.sparse import Coo, SparseLayout, joined
 from ..tensor.tensor import Tensor, layout_of, wrap
-from .creation import full, tensor, zeros
+from .creation import zeros
 
 Gradients = Callable[[Any], Sequence[Any]]
 Tangent = Callable[[list[Any], list[Any]], Any]
@@ -178,17 +178,17 @@ class Grouped:
     of order.
     """
 
-    __slots__ = ("order", "places", "starts")
+    __slots__ = ("order", "starts")
 
     def __init__(self, places: Any, most: int) -> None:
         n, device = places.layout.shape[0], places.layout.device
-        self.places, self.order = in_order(places, most)
-        first: Any = full((n,), True, device=device)
-        if n > 1:
-            first[1:] = self.places[1:] != self.places[:-1]
-        begins = first.nonzero().reshape(-1)
-        self.places = self.places[begins]
-        self.starts = joined_tensors([begins, tensor([n], dtype=int64, device=device)])
+        if not n:
+            self.order, self.starts = places, zeros(1, dtype=int64, device=device)
+            return
+        places, self.order = in_order(places, most)
+        end = places[:1] == places[:1]  # one True
+        is_start = joined_tensors([end, places[1:] != places[:-1], end])
+        self.starts = is_start.nonzero().reshape(-1)
 
 
 def joined_tensors(parts: Sequence[Any], axis: int = 0) -> Any:
@@ -208,10 +208,13 @@ def coalesced(input: Any) -> Any:
         axes = indices.layout.shape[0]
         grouped = Grouped(flat_places(indices, shape[:axes]), math.prod(shape[:axes]))
         n, width = values.layout.shape[0], values.layout.shape[1:]
-        rows = values.reshape(n, -1) if values.layout.numel else values.reshape(n, 0)
+        is_flat = len(width) == 1
+        rows = values if is_flat else values.reshape(n, math.prod(width))
         summed = gather_add.public(rows, grouped.starts, grouped.order, None)
+        if not is_flat:
+            summed = summed.reshape(summed.layout.shape[0], *width)
         found = indices.index_select(1, grouped.order[grouped.starts[:-1]])
-        return sparse_tensor(found, summed.reshape(len(grouped.places), *width), shape, True)
+        return sparse_tensor(found, summed, shape, True)
 
 
 def dense_of(input: Any) -> Any:

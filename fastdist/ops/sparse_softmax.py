@@ -44,7 +44,7 @@ def _lines(places: Any, lengths: tuple[int, ...], axis: int) -> tuple[Any, int]:
         return zeros(n, dtype=int64, device=device), 1
     across = tuple([lengths[one] for one in others])
     grouped = Grouped(flat_places(places[others], across), math.prod(across))
-    count = grouped.places.layout.shape[0]
+    count = grouped.starts.layout.shape[0] - 1
     counts = grouped.starts[1:] - grouped.starts[:-1]
     number: Any = arange(count, dtype=int64, device=device)
     line: Any = zeros(n, dtype=int64, device=device)
