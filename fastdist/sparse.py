@@ -1,4 +1,4 @@
-"""Sparse tensors under PyTorch's names: `sparse.mm`, `addmm`, `sum`, `softmax`."""
+"""Sparse tensors under PyTorch's names: `sparse.mm`, `sum`, `softmax`, the old constructors."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from .core.dtypes import DType
 from .core.missing import explain_missing
 from .dispatch.sparse_rules import is_sparse, refusal
+from .namespace.typed_tensors import TYPED_SPARSE_TENSORS
 from .ops.sparse_products import product
 from .ops.sparse_rules import total
 from .ops.sparse_softmax import normalized
@@ -52,6 +53,18 @@ def _along(name: str, input: Tensor, dim: int, dtype: DType | None, *, is_log: b
     return normalized(input if dtype is None else input.to(dtype), dim, is_log)  # type: ignore[no-any-return]
 
 
-__all__ = ["addmm", "log_softmax", "mm", "softmax", "sum"]
+ByteTensor = TYPED_SPARSE_TENSORS["ByteTensor"]
+CharTensor = TYPED_SPARSE_TENSORS["CharTensor"]
+DoubleTensor = TYPED_SPARSE_TENSORS["DoubleTensor"]
+FloatTensor = TYPED_SPARSE_TENSORS["FloatTensor"]
+HalfTensor = TYPED_SPARSE_TENSORS["HalfTensor"]
+IntTensor = TYPED_SPARSE_TENSORS["IntTensor"]
+LongTensor = TYPED_SPARSE_TENSORS["LongTensor"]
+ShortTensor = TYPED_SPARSE_TENSORS["ShortTensor"]
+
+__all__ = [
+    "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor",
+    "LongTensor", "ShortTensor", "addmm", "log_softmax", "mm", "softmax", "sum",
+]  # fmt: skip
 
 explain_missing(__name__)

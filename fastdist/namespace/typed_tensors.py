@@ -1,4 +1,6 @@
-"""PyTorch's old constructors: `Tensor(2, 3)`, and one per dtype, `FloatTensor([1.0, 2.0])` ..."""
+"""PyTorch's old constructors: `Tensor(2, 3)`, and one per dtype, `FloatTensor([1.0, 2.0])` ...,
+of sparse tensors `sparse.FloatTensor(indices, values, size)` ...
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from ..core.device import CPU
 from ..core.dtypes import DType
 from ..core.errors import DTypeError
 from ..dispatch.promotion import get_default_dtype
+from ..dispatch.sparse_rules import is_sparse
 from ..ops import creation
+from ..ops.sparse_conversion import sparse_coo_tensor
 from ..tensor.tensor import Size, Tensor, TensorType
 
 
@@ -62,15 +66,41 @@ class _TypedTensor(type):
         return instance.layout.dtype is cls.dtype and instance.layout.device is CPU
 
 
-def _typed(name: str, dtype: DType) -> _TypedTensor:
-    made = _TypedTensor(f"{name}Tensor", (), {"__doc__": f"A CPU tensor of {dtype.name}."})
+class _TypedSparseTensor(_TypedTensor):
+    """What the constructors of `sparse` are."""
+
+    def __call__(cls, *args: Any, device: Any = None) -> Tensor:
+        """Return the sparse tensor of indices, values and perhaps a size, in the dtype of the
+        values; or of a size, or its lengths, alone, all zeros in this dtype.
+
+        Raises  TypeError for anything else
+        """
+        if 2 <= len(args) <= 3 and all(isinstance(arg, Tensor) for arg in args[:2]):
+            return sparse_coo_tensor(*args, device=device)
+        size = args[0] if len(args) == 1 and not _is_integer(args[0]) else args or (0,)
+        if any(isinstance(arg, Tensor) for arg in args) or not all(map(_is_integer, size)):
+            raise DTypeError(
+                "new() received an invalid combination of arguments: expected Tensors of indices "
+                "and values, and perhaps a size, or a size alone, "
+                f"got ({', '.join(type(arg).__name__ for arg in args)})"
+            )
+        return sparse_coo_tensor(tuple(size), dtype=cls.dtype, device=device)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return is_sparse(instance) and super().__instancecheck__(instance)
+
+
+def _typed(
+    name: str, dtype: DType, kind: type[_TypedTensor] = _TypedTensor, room: str = "fastdist"
+) -> _TypedTensor:
+    made = kind(name, (), {"__doc__": f"A CPU tensor of {dtype.name}."})
     made.dtype = dtype
-    made.__module__ = "fastdist"
+    made.__module__ = room
     return made
 
 
 TYPED_TENSORS = {
-    f"{name}Tensor": _typed(name, dtype)
+    f"{name}Tensor": _typed(f"{name}Tensor", dtype)
     for name, dtype in (
         ("Double", dtypes.float64),
         ("Float", dtypes.float32),
@@ -82,6 +112,11 @@ TYPED_TENSORS = {
         ("Byte", dtypes.uint8),
         ("Bool", dtypes.bool_),
     )
+}
+TYPED_SPARSE_TENSORS = {
+    name: _typed(name, made.dtype, _TypedSparseTensor, "fastdist.sparse")
+    for name, made in TYPED_TENSORS.items()
+    if name != "BoolTensor"
 }
 
 TensorType.construct = staticmethod(construct)
