@@ -138,7 +138,6 @@ def _bare(cls: type[Tensor], array: Any, layout: Layout, storage: Storage | None
 
 
 def _take_attributes(tensor: Tensor, attributes: dict[str, Any] | None) -> None:
-    # Only subclasses without __slots__ have a place for them.
     if attributes:
         tensor.__dict__.update(attributes)
 

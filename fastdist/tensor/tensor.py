@@ -77,10 +77,10 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
     Note    `array` is the backend's raw array, `layout` its interned facts, `edge` None (no
             gradient wanted), an AccumulateGrad (a leaf), a Node, or an Edge (one output of
-            several); attributes of the user's own only Parameters and other subclasses take
+            several); attributes of the user's own are kept beside these
     """
 
-    __slots__ = ("__weakref__", "_storage", "array", "edge", "extra", "layout")
+    __slots__ = ("__dict__", "__weakref__", "_storage", "array", "edge", "extra", "layout")
     array: Any
     layout: Layout
     edge: Any

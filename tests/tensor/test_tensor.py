@@ -113,15 +113,13 @@ def test_a_subclass_without_a_constructor_has_tensor_s() -> None:
     assert type(Tagged(fastdist.ones(1))) is Tagged and Tagged(fastdist.ones(1)).requires_grad
 
 
-def test_parameters_take_attributes_and_keep_them_when_they_travel() -> None:
-    parameter: Any = fastdist.nn.Parameter(fastdist.ones(2))
-    parameter.no_decay = True
-    for twin in (
-        copy.copy(parameter),
-        copy.deepcopy(parameter),
-        pickle.loads(pickle.dumps(parameter)),
-    ):
+@pytest.mark.parametrize("make", [fastdist.nn.Parameter, fastdist.Tensor.clone])
+def test_tensors_take_attributes_and_keep_them_when_they_travel(make: Any) -> None:
+    tensor = make(fastdist.ones(2))
+    tensor.no_decay = True
+    for twin in (copy.copy(tensor), copy.deepcopy(tensor), pickle.loads(pickle.dumps(tensor))):
         assert twin.no_decay and twin.tolist() == [1.0, 1.0]
+    assert not hasattr(tensor.clone(), "no_decay")
 
 
 def test_reversed_and_adjoints_of_real_tensors() -> None:
