@@ -142,7 +142,9 @@ def _reduced(outs: Any) -> tuple[Any, Any, Any]:
     """Return U, S and Vh as they are of full_matrices=False."""
     u, values, right = outs[:3]
     k = values.layout.shape[-1]
-    return u.narrow(-1, 0, k), values, right.narrow(-2, 0, k)
+    if u.layout.shape[-1] != k:
+        u = u.narrow(-1, 0, k)
+    return u, values, right if right.layout.shape[-2] == k else right.narrow(-2, 0, k)
 
 
 def _skewed(x: Any) -> Any:
@@ -156,8 +158,10 @@ def _(grads: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
     *_, m, n = input.layout.shape
     k = min(m, n)
     met = None
-    if by_u is not None or by_right is not None:
-        apart = _differences(values * values)
+    if by_u is None and by_right is None:
+        # Nothing is divided, so values may meet.
+        return None if by_values is None else (u * by_values.unsqueeze(-2)) @ right
+    apart = _differences(values * values)
     if by_u is not None:
         by_u = by_u.narrow(-1, 0, k)
         met = _skewed(u.mT @ by_u) / apart * values.unsqueeze(-2)
@@ -166,9 +170,7 @@ def _(grads: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
         more = values.unsqueeze(-1) * (_skewed(right @ by_right.mT) / apart)
         met = more if met is None else met + more
     if by_values is not None:
-        met = by_values.diag_embed() if met is None else met + by_values.diag_embed()
-    if met is None:
-        return None
+        met = met + by_values.diag_embed()
     found = u @ met @ right
     if m > k and by_u is not None:
         outside = by_u / values.unsqueeze(-2)
