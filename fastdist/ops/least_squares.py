@@ -91,7 +91,7 @@ def _pinv(input: Tensor, atol: Any, rtol: Any, hermitian: bool, rcond: Any) -> T
 
 @composite(linalg=True, takes_out=True)
 def pinv(
-    A: Tensor,
+    input: Tensor,
     rcond: Any = None,
     hermitian: bool = False,
     *,
@@ -102,9 +102,9 @@ def pinv(
     dtype's epsilon times the longer side; 0 with an atol) times the largest count as 0.
 
     Shape   (..., m, n) -> (..., n, m)
-    Note    of a hermitian A the lower triangle is read; rcond is NumPy's word for rtol
+    Note    of a hermitian input the lower triangle is read; rcond is NumPy's word for rtol
     """
-    return _pinv(A, atol, rtol, hermitian, rcond)
+    return _pinv(input, atol, rtol, hermitian, rcond)
 
 
 @composite(takes_out=True)
@@ -115,7 +115,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 @composite(linalg=True, takes_out=True)
 def matrix_rank(
-    A: Tensor,
+    input: Tensor,
     tol: Any = None,
     hermitian: bool = False,
     *,
@@ -128,12 +128,12 @@ def matrix_rank(
     Note    defaults are those of linalg.pinv; tol is NumPy's word for atol
     """
     name = "torch.linalg.matrix_rank"
-    require_matrix(name, A, "input")
-    if A.layout.dtype not in (float32, float64):
+    require_matrix(name, input, "input")
+    if input.layout.dtype not in (float32, float64):
         raise DTypeError("This function doesn't handle types other than float and double")
-    given: Any = A.detach()
+    given: Any = input.detach()
     values = eigvalsh(given).abs() if hermitian else values_of(given)
-    return _rank(values, *_tolerances(A, tol if atol is None else atol, rtol))
+    return _rank(values, *_tolerances(input, tol if atol is None else atol, rtol))
 
 
 def _rank(values: Any, atol: Any, rtol: Any) -> Tensor:
@@ -148,19 +148,19 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 @composite(linalg=True)
 def lstsq(
-    A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None
+    input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> return_types.linalg_lstsq:
-    """Return (solution, residuals, rank, singular_values): the shortest X by which A @ X is nearest
-    to B, and the squared distances.
+    """Return (solution, residuals, rank, singular_values): the shortest X by which input @ X is
+    nearest to b, and the squared distances.
 
     Shape   (..., m, n), (..., m, k) -> (..., n, k), (..., k) or empty, (...), (..., min(m, n)) or
-            empty; B may be a vector, or a batch of them
+            empty; b may be a vector, or a batch of them
     Note    every driver goes by singular values; they differ in what they tell besides, as in
             PyTorch: "gelsy" (the default) no residuals, "gels" no rank, "gelsd" and "gelss" all.
             Residuals are there for m > n and full rank
     """
     name = "torch.linalg.lstsq"
-    shape, right = require_matrix(name, A, "input"), B.layout.shape
+    shape, right = require_matrix(name, input, "input"), b.layout.shape
     if driver is not None and driver not in _DRIVERS:
         raise RuntimeError(
             f"{name}: parameter `driver` should be one of ({', '.join(_DRIVERS)}), got {driver!r}"
@@ -171,23 +171,23 @@ def lstsq(
             f"other.dim()) <= 1, got {shape} and {right}"
         )
     is_vector = len(shape) - 1 == len(right)
-    given: Any = B.unsqueeze(-1) if is_vector else B
+    given: Any = b.unsqueeze(-1) if is_vector else b
     if shape[-2] != given.layout.shape[-2]:
         other = "other.size(-1)" if is_vector else "other.size(-2)"
         raise ShapeError(f"{name}: input.size(-2) should match {other}: {shape} and {right}")
-    require_computable(name, "linalg_lstsq_cpu", A)
-    if A.layout.dtype is not B.layout.dtype:
+    require_computable(name, "linalg_lstsq_cpu", input)
+    if input.layout.dtype is not b.layout.dtype:
         raise DTypeError(f"{name}: Expected input and other to have the same dtype")
-    limits = _tolerances(A, None, rcond)
-    inverse, values, info = pseudo_inverse.public(A, *limits)
+    limits = _tolerances(input, None, rcond)
+    inverse, values, info = pseudo_inverse.public(input, *limits)
     require_computed("linalg.svd", info, _NOT_FINITE)
     solution = inverse @ given
     rank = _rank(values.detach(), *limits)
-    nothing = empty(0, dtype=A.dtype, device=A.device)
+    nothing = empty(0, dtype=input.dtype, device=input.device)
     residuals = nothing
     m, n = shape[-2:]
     if m > n and driver not in (None, "gelsy") and bool((rank == n).all()):
-        residuals = (A @ solution - given).square().sum(-2)
+        residuals = (input @ solution - given).square().sum(-2)
     return return_types.linalg_lstsq(
         solution.squeeze(-1) if is_vector else solution,
         residuals,

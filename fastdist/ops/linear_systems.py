@@ -379,9 +379,9 @@ def linalg_lu_solve(
 
 
 @composite(takes_out=True)
-def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """Return the X of A @ X = b; linalg.lu_solve is its successor."""
-    return linalg_lu_solve(LU_data, LU_pivots, b)
+    return linalg_lu_solve(LU_data, LU_pivots, input)
 
 
 # ---- tensors seen as matrices -------------------------------------------------------------------
@@ -397,33 +397,34 @@ def _require_square_parts(name: str, where: str, shape: Shape, split: int) -> No
 
 
 @composite(linalg=True, takes_out=True)
-def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
-    """Return the inverse of A seen as a matrix whose rows are its first ind axes.
+def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
+    """Return the inverse of input seen as a matrix whose rows are its first ind axes.
 
     Raises  LinAlgError if that is singular
     """
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
-    shape = A.layout.shape
+    shape = input.layout.shape
     _require_square_parts("linalg.tensorinv", "ind", shape, ind)
     rows = math.prod(shape[ind:])
-    matrix = A.reshape(rows, rows)
+    matrix = input.reshape(rows, rows)
     return inverted("inv", matrix).reshape(*shape[ind:], *shape[:ind])
 
 
 @composite(linalg=True, takes_out=True)
-def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
-    """Return the X of tensordot(A, X, X.ndim) = B; dims are axes of A to be its last first.
+def tensorsolve(input: Tensor, other: Tensor, dims: Any = None) -> Tensor:
+    """Return the X of tensordot(input, X, X.ndim) = other; dims are axes of input to be its
+    last.
 
-    Raises  LinAlgError if A, seen as a matrix, is singular
+    Raises  LinAlgError if input, seen as a matrix, is singular
     """
-    given: Any = A
-    ndim = len(A.layout.shape)
+    given: Any = input
+    ndim = len(input.layout.shape)
     if dims is not None:
-        given = A.movedim(tuple(dims), tuple(range(ndim - len(dims), ndim)))
-    shape, split = given.layout.shape, len(B.layout.shape)
+        given = input.movedim(tuple(dims), tuple(range(ndim - len(dims), ndim)))
+    shape, split = given.layout.shape, len(other.layout.shape)
     _require_square_parts("linalg.tensorsolve", "other.ndim", shape, split)
     rows = math.prod(shape[split:])
-    found, info = solve_parts.public(given.reshape(rows, rows), B.reshape(rows, 1))
+    found, info = solve_parts.public(given.reshape(rows, rows), other.reshape(rows, 1))
     require_computed("torch.linalg.solve", info, _UNSOLVABLE)
     return found.reshape(shape[split:])  # type: ignore[no-any-return]

@@ -39,13 +39,13 @@ def _power(name: str, A: Tensor, n: int) -> Any:
 
 
 @composite(name="matrix_power", linalg=True, takes_out=True)
-def linalg_matrix_power(A: Tensor, n: int) -> Tensor:
-    """Return A times itself, n times; for n < 0 that of its inverse.
+def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
+    """Return input times itself, n times; for n < 0 that of its inverse.
 
     Shape   (..., k, k) -> (..., k, k)
-    Raises  LinAlgError for n < 0 if A is singular
+    Raises  LinAlgError for n < 0 if input is singular
     """
-    return _power("linalg.matrix_power", A, n)  # type: ignore[no-any-return]
+    return _power("linalg.matrix_power", input, n)  # type: ignore[no-any-return]
 
 
 @composite(takes_out=True)
@@ -95,14 +95,14 @@ def _require_exponent(A: Tensor) -> None:
 
 
 @composite(name="matrix_exp", linalg=True)
-def linalg_matrix_exp(A: Tensor) -> Tensor:
-    """Return the sum of A**k / k! over all k.
+def linalg_matrix_exp(input: Tensor) -> Tensor:
+    """Return the sum of input**k / k! over all k.
 
     Shape   (..., n, n) -> (..., n, n)
     Source  Higham 2005, "The scaling and squaring method for the matrix exponential revisited"
     """
-    _require_exponent(A)
-    return _exponential(A)  # type: ignore[no-any-return]
+    _require_exponent(input)
+    return _exponential(input)  # type: ignore[no-any-return]
 
 
 @composite()

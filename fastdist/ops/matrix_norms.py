@@ -28,20 +28,20 @@ def _floating(name: str, x: Tensor, dtype: Any) -> Any:
 
 @composite(name="vector_norm", linalg=True, takes_out=True)
 def linalg_vector_norm(
-    x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
     """Return (sum of |x|**ord)**(1/ord) over dim, all axes unless told; ord inf is the largest |x|,
     -inf the smallest, 0 the number of those that are not 0.
     """
     if isinstance(ord, str):
         raise TypeError(f"linalg.vector_norm: ord is a number, got {ord!r}")
-    given = _floating("linalg.vector_norm", x, dtype)
+    given = _floating("linalg.vector_norm", input, dtype)
     return OPS["vector_norm"].public(given, float(ord), dim, keepdim)  # type: ignore[no-any-return]
 
 
 @composite(linalg=True, takes_out=True)
 def matrix_norm(
-    A: Tensor,
+    input: Tensor,
     ord: Any = "fro",
     dim: Any = (-2, -1),
     keepdim: bool = False,
@@ -54,8 +54,8 @@ def matrix_norm(
     Shape   (..., m, n) -> (...)
     """
     name = "linalg.matrix_norm"
-    given = _floating(name, A, dtype)
-    shape = require_matrix(name, A)
+    given = _floating(name, input, dtype)
+    shape = require_matrix(name, input)
     if ord not in _SIZES:
         raise RuntimeError(f"{name}: Order {ord} not supported.")
     axes = (dim,) if hasattr(dim, "__index__") else tuple(dim)
@@ -106,17 +106,17 @@ def _is_of_matrices(ndim: int, dim: Any) -> bool:
 
 @composite(name="norm", linalg=True, takes_out=True)
 def linalg_norm(
-    A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
     """Return the vector norm of order 2 without ord; with one, the norm of matrices along two
     axes, of vectors along one; see matrix_norm and vector_norm.
     """
     if ord is None:
-        return linalg_vector_norm(A, 2, dim, keepdim, dtype=dtype)
-    is_of_matrices = _is_of_matrices(len(A.layout.shape), dim)
+        return linalg_vector_norm(input, 2, dim, keepdim, dtype=dtype)
+    is_of_matrices = _is_of_matrices(len(input.layout.shape), dim)
     if not (is_of_matrices or isinstance(ord, str)):
-        return linalg_vector_norm(A, ord, dim, keepdim, dtype=dtype)
-    return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+        return linalg_vector_norm(input, ord, dim, keepdim, dtype=dtype)
+    return matrix_norm(input, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
 
 
 @composite(method=False, takes_out=True)
@@ -132,28 +132,28 @@ def frobenius_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Ten
 
 
 @composite(linalg=True, takes_out=True)
-def cond(A: Tensor, p: Any = None) -> Tensor:
-    """Return the condition number: the norm of A times that of its inverse; for None and 2 the
+def cond(input: Tensor, p: Any = None) -> Tensor:
+    """Return the condition number: the norm of input times that of its inverse; for None and 2 the
     largest singular value over the smallest, for -2 the other way round.
 
     Shape   (..., m, n) -> (...); square but for those three
     """
-    shape = A.layout.shape
+    shape = input.layout.shape
     if len(shape) < 2:
         raise ShapeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     if p is not None and p not in _SIZES:
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
     if p in (None, 2, -2):
-        values = values_of(A)
+        values = values_of(input)
         if not values.layout.shape[-1]:
             return values.sum(-1)  # type: ignore[no-any-return]
         first, last = values.select(-1, 0), values.select(-1, -1)
         return last / first if p == -2 else first / last  # type: ignore[no-any-return]
-    require_square(f"linalg.cond(ord={p})", A)
+    require_square(f"linalg.cond(ord={p})", input)
     if p == "nuc":
-        values = values_of(A)
+        values = values_of(input)
         return values.sum(-1) * values.reciprocal().sum(-1)  # type: ignore[no-any-return]
-    found, info = inverse_parts.public(A)
+    found, info = inverse_parts.public(input)
     # Of a singular matrix it is infinite.
-    number = matrix_norm(A, p) * matrix_norm(found, p)
+    number = matrix_norm(input, p) * matrix_norm(found, p)
     return OPS["where"].public(info != 0, math.inf, number)  # type: ignore[no-any-return]

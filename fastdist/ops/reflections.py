@@ -171,40 +171,40 @@ def _reflections(name: str, A: Tensor, tau: Tensor) -> tuple[Any, Any]:
 
 
 @composite(linalg=True, takes_out=True)
-def householder_product(A: Tensor, tau: Tensor) -> Tensor:
+def householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """Return the first columns of the product of reflections I - tau[i] * v[i] @ v[i].T; v[i] is
-    column i of A below the diagonal, with a 1 on it.
+    column i of input below the diagonal, with a 1 on it.
 
     Shape   (..., m, n), (..., k) -> (..., m, n), k <= n <= m
     """
-    vectors, turned = _reflections("torch.linalg.householder_product", A, tau)
-    m, n = A.layout.shape[-2:]
-    return eye(m, n, dtype=A.dtype, device=A.device) - vectors @ turned.narrow(-1, 0, n)  # type: ignore[no-any-return]
+    vectors, turned = _reflections("torch.linalg.householder_product", input, tau)
+    m, n = input.layout.shape[-2:]
+    return eye(m, n, dtype=input.dtype, device=input.device) - vectors @ turned.narrow(-1, 0, n)  # type: ignore[no-any-return]
 
 
 @composite(takes_out=True)
-def orgqr(input: Tensor, tau: Tensor) -> Tensor:
+def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """Return the first columns of a product of reflections; see linalg.householder_product."""
-    return householder_product(input, tau)
+    return householder_product(input, input2)
 
 
 @composite(takes_out=True)
 def ormqr(
-    input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False
+    input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:
-    """Return Q @ other, or other @ Q, or that with Q.T, for the whole product Q of reflections; see
-    linalg.householder_product.
+    """Return Q @ input3, or input3 @ Q, or that with Q.T, for the whole product Q of reflections;
+    see linalg.householder_product.
 
     Shape   (..., m, n), (..., n), (..., m, k) -> (..., m, k)
     """
-    vectors, turned = _reflections("torch.ormqr", input, tau)
+    vectors, turned = _reflections("torch.ormqr", input, input2)
     rows = input.layout.shape[-2]
-    if len(other.layout.shape) < 2 or other.layout.shape[-2 if left else -1] != rows:
+    if len(input3.layout.shape) < 2 or input3.layout.shape[-2 if left else -1] != rows:
         raise ShapeError(
             f"torch.ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2], got "
-            f"{other.layout.shape} for {input.layout.shape}"
+            f"{input3.layout.shape} for {input.layout.shape}"
         )
-    given: Any = other
+    given: Any = input3
     if left is transpose:
         # The product with Q.T from the left, or with Q from the right.
         vectors, turned = turned.mT, vectors.mT

@@ -96,7 +96,7 @@ def _is_differentiated(input: Tensor) -> bool:
 
 
 @composite(linalg=True, takes_out=True)
-def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
+def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     """Return (eigenvalues, eigenvectors) of symmetric matrices, of which the lower ("L") or the
     upper ("U") triangle is read: values ascending, vectors as columns.
 
@@ -104,20 +104,20 @@ def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     Raises  LinAlgError if they are not found, such as of NaN
     Note    a vector's sign is LAPACK's choice; gradients must not depend on it
     """
-    values, vectors, info = eigh_parts.public(A, _is_upper("linalg.eigh", A, UPLO))
+    values, vectors, info = eigh_parts.public(input, _is_upper("linalg.eigh", input, UPLO))
     require_computed("linalg.eigh", info, _NOT_FOUND)
     return return_types.linalg_eigh(values, vectors)
 
 
 @composite(linalg=True, takes_out=True)
-def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     """Return the eigenvalues of symmetric matrices, ascending; see eigh.
 
     Raises  LinAlgError if they are not found, such as of NaN
     """
-    upper = _is_upper("linalg.eigvalsh", A, UPLO)
-    op: Any = eigh_parts if _is_differentiated(A) else eigenvalues
-    values, *_, info = op.public(A, upper)
+    upper = _is_upper("linalg.eigvalsh", input, UPLO)
+    op: Any = eigh_parts if _is_differentiated(input) else eigenvalues
+    values, *_, info = op.public(input, upper)
     require_computed("linalg.eigh", info, _NOT_FOUND)
     return values  # type: ignore[no-any-return]
 

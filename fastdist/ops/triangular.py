@@ -87,19 +87,19 @@ def solve_triangular(
 
 @composite()
 def triangular_solve(
-    b: Tensor,
+    input: Tensor,
     A: Tensor,
     upper: bool = True,
     transpose: bool = False,
     unitriangular: bool = False,
 ) -> return_types.triangular_solve:
-    """Return (the X of A @ X = b, a copy of A); linalg.solve_triangular is its successor."""
+    """Return (the X of A @ X = input, a copy of A); linalg.solve_triangular is its successor."""
     name = "triangular_solve"
-    shape, right = require_square(name, A), require_matrix(name, b, "b")
+    shape, right = require_square(name, A), require_matrix(name, input, "b")
     require_fitting(name, shape, right)
     batch = batch_of(name, shape, right)
     given: Any = A.mT if transpose else A
-    found = triangular.public(given, b, upper is not transpose, unitriangular)
+    found = triangular.public(given, input, upper is not transpose, unitriangular)
     return return_types.triangular_solve(found, A.expand(*batch, *shape[-2:]).clone())
 
 
@@ -152,23 +152,25 @@ def _cholesky(name: str, A: Tensor, upper: bool, check_errors: bool) -> tuple[Te
 
 
 @composite(name="cholesky", linalg=True, takes_out=True)
-def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
-    """Return the lower triangle L of which L @ L.mT is A, or the upper one U of U.mT @ U.
+def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
+    """Return the lower triangle L of which L @ L.mT is input, or the upper one U of U.mT @ U.
 
     Shape   (..., n, n) -> (..., n, n)
-    Raises  LinAlgError if A is not positive-definite
+    Raises  LinAlgError if input is not positive-definite
     """
-    return _cholesky("linalg.cholesky", A, upper, True)[0]
+    return _cholesky("linalg.cholesky", input, upper, True)[0]
 
 
 @composite(linalg=True, takes_out=True)
 def cholesky_ex(
-    A: Tensor, *, upper: bool = False, check_errors: bool = False
+    input: Tensor, *, upper: bool = False, check_errors: bool = False
 ) -> return_types.linalg_cholesky_ex:
     """Return (L, info): of a matrix that is not positive-definite L is NaN, and info the order of
     the leading minor that shows it.
     """
-    return return_types.linalg_cholesky_ex(*_cholesky("linalg.cholesky_ex", A, upper, check_errors))
+    return return_types.linalg_cholesky_ex(
+        *_cholesky("linalg.cholesky_ex", input, upper, check_errors)
+    )
 
 
 @composite(takes_out=True)
@@ -178,37 +180,37 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
 
 
 @composite(takes_out=True)
-def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
-    """Return the X of A @ X = B, of which L is Cholesky's factor.
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
+    """Return the X of A @ X = input, of which input2 is Cholesky's factor.
 
     Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
     """
-    for one, what in ((B, "b"), (L, "u")):
+    for one, what in ((input, "b"), (input2, "u")):
         if len(one.layout.shape) < 2:
             raise ShapeError(
                 f"{what} should have at least 2 dimensions, but has {len(one.layout.shape)} "
                 "dimensions instead"
             )
-    shape, right = require_square("cholesky_solve", L), B.layout.shape
+    shape, right = require_square("cholesky_solve", input2), input.layout.shape
     if shape[-1] != right[-2]:
         raise ShapeError(
             f"Incompatible matrix sizes for cholesky_solve: each A matrix is {shape[-1]} by "
             f"{shape[-1]} but each b matrix is {right[-2]} by {right[-1]}"
         )
-    factor: Any = L.mT if upper else L
-    below = triangular.public(factor, B, False, False)
+    factor: Any = input2.mT if upper else input2
+    below = triangular.public(factor, input, False, False)
     return triangular.public(factor.mT, below, True, False)  # type: ignore[no-any-return]
 
 
 @composite(takes_out=True)
-def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
-    """Return the inverse of the matrix of which L is Cholesky's factor.
+def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
+    """Return the inverse of the matrix of which input is Cholesky's factor.
 
     Raises  LinAlgError for a 0 on the diagonal
     """
-    shape = require_square("cholesky_inverse", L)
-    zeros: Any = L.detach().diagonal(dim1=-2, dim2=-1) == 0
+    shape = require_square("cholesky_inverse", input)
+    zeros: Any = input.detach().diagonal(dim1=-2, dim2=-1) == 0
     places = zeros.int().argmax(-1) + 1 if shape[-1] else zeros.sum(-1)
     require_computed("cholesky_inverse", places * zeros.any(-1), SINGULAR)
-    one = eye(shape[-1], dtype=L.dtype, device=L.device)
-    return cholesky_solve(one, L, upper)
+    one = eye(shape[-1], dtype=input.dtype, device=input.device)
+    return cholesky_solve(one, input, upper)
