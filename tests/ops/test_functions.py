@@ -227,3 +227,11 @@ def test_what_has_no_meaning_is_refused_in_pytorch_s_words(
 ) -> None:
     with pytest.raises(error, match=re.escape(text)):
         call()
+
+
+def test_a_histogram_of_one_number_or_none_has_pytorch_s_edges() -> None:
+    assert fd.histogram(fd.ones(3), 2).bin_edges.tolist() == [0.5, 1.0, 1.5]
+    assert fd.histogram(fd.zeros(0), 2).bin_edges.tolist() == [0.0, 0.5, 1.0]
+    hist, edges = fd.histogram(fd.ones(3), 2, range=(0.0, 0.0))
+    assert (hist.tolist(), edges.tolist()) == ([0.0, 0.0], [-0.5, 0.0, 0.5])
+    assert fd.histogramdd(fd.ones(2, 1), 2).bin_edges[0].tolist() == [0.5, 1.0, 1.5]
