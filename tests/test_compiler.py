@@ -57,6 +57,7 @@ def test_script_and_trace_return_what_they_are_given() -> None:
         ("jit", "load", "make the model by its class"),
         ("onnx", "export", "export from PyTorch"),
         ("hub", "load", "load_state_dict"),
+        ("utils.model_zoo", "load_url", "load_state_dict"),
         ("nn.parallel", "DistributedDataParallel", "distributed.autograd"),
         ("distributed", "init_process_group", "rpc.init_rpc"),
         ("distributed", "get_rank", r"is_initialized\(\) is False"),
@@ -74,4 +75,6 @@ def test_a_module_that_is_not_there_says_what_to_do() -> None:
         exec("from fastdist import fx")
     with pytest.raises(ImportError, match=r"'ReduceOp' from .*rpc.init_rpc"):
         exec("from fastdist.distributed import ReduceOp")
+    with pytest.raises(ImportError, match=r"'cpp_extension' from .*version in Python"):
+        exec("from fastdist.utils import cpp_extension")
     assert not fd.distributed.is_initialized()

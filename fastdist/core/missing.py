@@ -18,6 +18,10 @@ NO_COLLECTIVES = (
     "gradients cross them by distributed.autograd (`fastdist run -n 2 ...`); is_initialized() is "
     "False"
 )
+NO_HUB = (
+    "nothing is downloaded here: fetch the repository and the file of weights by yourself, import "
+    "the model, and give load_state_dict what the file holds"
+)
 # What does the work of a name that is missing: not found by its spelling.
 _INSTEAD = {
     "fastdist.fx": _NO_GRAPHS,

@@ -1,6 +1,4 @@
-"""PyTorch's old constructors: `Tensor(2, 3)`, and one per dtype, `FloatTensor([1.0, 2.0])` ...,
-of sparse tensors `sparse.FloatTensor(indices, values, size)` ...
-"""
+"""PyTorch's old constructors, `Tensor(2, 3)`, `FloatTensor([1.0])`, `sparse.FloatTensor(i, v)`."""
 
 from __future__ import annotations
 

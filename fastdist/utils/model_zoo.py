@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from ..core.missing import explain_missing, refusing
+from ..core.missing import NO_HUB, explain_missing, refusing
 
 __all__ = ["load_url"]
 
-load_url = refusing(
-    __name__,
-    "load_url",
-    "nothing is downloaded here: fetch the file of weights by yourself, and give load_state_dict "
-    "what fastdist.load reads from it",
-)
+load_url = refusing(__name__, "load_url", NO_HUB)
 
 explain_missing(__name__)
