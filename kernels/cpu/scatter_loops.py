@@ -87,6 +87,11 @@ def _scatter(way: str) -> Callable[..., int]:
             out[place] = met(out[place], src[k])
         return 0
 
+    @compiled(alone=False)
+    def slice_(src: Any, out: Any) -> None:
+        for j in range(len(src)):
+            out[j] = met(out[j], src[j])
+
     @compiled()
     def loop(index: Any, src: Any, out: Any) -> int:
         for o in range(index.shape[0]):
@@ -95,6 +100,12 @@ def _scatter(way: str) -> Callable[..., int]:
                     return 1
                 continue
             for k in range(index.shape[1]):
+                if index.strides[2] == 0:  # one place for a whole slice, as in index_reduce
+                    place = np.uint64(index[o, k, 0])
+                    if place >= np.uint64(out.shape[1]):
+                        return 1
+                    slice_(src[o, k], out[o, place])
+                    continue
                 for j in range(index.shape[2]):
                     place = np.uint64(index[o, k, j])
                     if place >= np.uint64(out.shape[1]):

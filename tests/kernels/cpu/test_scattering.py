@@ -38,6 +38,10 @@ def test_loops_do_what_numpy_does(
         found.append(np.empty(shape, dtype))
         one = np.ones((), dtype)
         indexing.add(x, np.arange(9) // 2, column, found[-1], axis, one)
+        # One place for a whole slice, told by an index without a step there.
+        slices = np.broadcast_to(index[..., :1], part) if axis < len(shape) - 1 else index
+        found.append(np.empty(shape, dtype))
+        scattering.reduce(x, slices, src, found[-1], axis, "amax", False)
         for way in WAYS:
             for include_self in (False, True):
                 if (dtype, way) != ("bool", "mean"):
