@@ -56,25 +56,25 @@ def _is_for_us(n: int, k: int, m: int, dtype: Any) -> bool:
     return n * k * m <= _MOST_BESIDE_THREADS or launch.get_num_threads() == 1
 
 
-def multiply(a: Array, b: Array, out: Array) -> None:
-    """Write a @ b of matrices of one dtype into out."""
+def multiply(a: Array, b: Array, to: Array) -> None:
+    """Write a @ b of matrices of one dtype into `to`."""
     (n, k), m = a.shape, b.shape[1]
-    if not (_is_for_us(n, k, m, a.dtype) and _has_gapless_rows(b, out)):
-        _into(out, a, b)
+    if not (_is_for_us(n, k, m, a.dtype) and _has_gapless_rows(b, to)):
+        _into(to, a, b)
     elif n < _MANY_ROWS:
-        multiplier(n, k, m, a.dtype)(a, b, out)
+        multiplier(n, k, m, a.dtype)(a, b, to)
     else:
-        _in_packed_panels(a, b, out, turned=False)
+        _in_packed_panels(a, b, to, turned=False)
 
 
-def multiply_turned(a: Array, b: Array, out: Array) -> None:
-    """Write a @ b.T of matrices of one dtype into out."""
+def multiply_turned(a: Array, b: Array, to: Array) -> None:
+    """Write a @ b.T of matrices of one dtype into `to`."""
     (n, k), m = a.shape, len(b)
     fits = _is_for_us(n, k, m, a.dtype) and n >= _FEWEST_ROWS and k % _LANES == 0
-    if fits and _has_gapless_rows(b, out):
-        _in_packed_panels(a, b, out, turned=True)
+    if fits and _has_gapless_rows(b, to):
+        _in_packed_panels(a, b, to, turned=True)
     else:
-        _into(out, a, b.T)
+        _into(to, a, b.T)
 
 
 def product(a: Array, b: Array) -> Array:
