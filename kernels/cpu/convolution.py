@@ -101,7 +101,7 @@ def _thin_by_weight(x: Array, out: Array, y: Array, sliding: Sliding, groups: in
         return
     room, offsets, words = _thin_room(out, sliding, (len(x), groups, out.shape[1]), (1, 1, 1))
     flat = [x.reshape(-1), y.reshape(-1), out.reshape(-1)]
-    _thin_loop("correlate", out.dtype)(*flat, room, offsets, words)
+    _thin_loop("correlate", out.dtype, sliding)(*flat, room, offsets, words)
     if np.isnan(out).any():
         out.fill(0)
         _tap_by_tap("by_weight", x, out, y, sliding, groups)
@@ -159,7 +159,7 @@ def _sum_up(
     room, offsets, words = _thin_room(weight, sliding, (len(x), groups, weight.shape[1]), apart)
     bias = np.zeros(y.shape[1], y.dtype) if bias is None else np.ascontiguousarray(bias)
     flat = [x.reshape(-1), np.ascontiguousarray(weight).reshape(-1), bias, y.reshape(-1)]
-    _thin_loop("convolve", y.dtype)(*flat, room, offsets, words)
+    _thin_loop("convolve", y.dtype, sliding)(*flat, room, offsets, words)
 
 
 def _thin_room(weight: Array, sliding: Sliding, sizes: Sizes, apart: Sizes) -> tuple[Any, ...]:
@@ -180,11 +180,11 @@ def _thin_room(weight: Array, sliding: Sliding, sizes: Sizes, apart: Sizes) -> t
     return room, offsets.astype(np.int64), np.array(words, np.int64)
 
 
-def _thin_loop(name: str, dtype: Any) -> Any:
+def _thin_loop(name: str, dtype: Any, sliding: Sliding) -> Any:
     # Numba comes with these, on first use.
-    from .thin_loops import LOOPS
+    from .thin_loops import loop_of
 
-    return LOOPS[name, dtype]
+    return loop_of(name, dtype, sliding.stride[2])
 
 
 def _groups(x: Array, weight: Array, y: Array, groups: int) -> Iterator[tuple[Any, ...]]:

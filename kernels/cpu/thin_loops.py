@@ -10,6 +10,7 @@ than a line does.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -119,13 +120,10 @@ def _laid_out(load: Any, store: Any) -> Any:
     return lay_out
 
 
-def _spread_function(dtype: Any) -> Callable[..., None]:
+def _convolution(dtype: Any, stride: int) -> Callable[..., None]:
     load, store = LOAD[str(dtype)], STORE[str(dtype)]
     size, lay_out = dtype.bitwidth // 8, _laid_out(load, store)
-    single, double, other = [(_summer(_LINES, s), _summer(1, s)) for s in (1, 2, 0)]
-    one_1, many_1, one_2, many_2, one_n, many_n = (
-        single[1], single[0], double[1], double[0], other[1], other[0],
-    )  # fmt: skip
+    many, one = _summer(_LINES, stride), _summer(1, stride)
 
     @compiled()
     def convolve(
@@ -150,20 +148,11 @@ def _spread_function(dtype: Any) -> Callable[..., None]:
                         lines = min(_LINES, grid_h - h)
                         for k in range(0, grid_w, LANES):
                             x_at, to, n = at + k * step * size, to_y + k * size, grid_w - k
-                            if lines == _LINES and step == 1:
-                                many_1(x_at, x_line, step, table, w, taps, first, to, y_line, n)
-                            elif lines == _LINES and step == 2:
-                                many_2(x_at, x_line, step, table, w, taps, first, to, y_line, n)
-                            elif lines == _LINES:
-                                many_n(x_at, x_line, step, table, w, taps, first, to, y_line, n)
+                            if lines == _LINES:
+                                many(x_at, x_line, step, table, w, taps, first, to, y_line, n)
                             else:
                                 for _ in range(lines):
-                                    if step == 1:
-                                        one_1(x_at, 0, step, table, w, taps, first, to, 0, n)
-                                    elif step == 2:
-                                        one_2(x_at, 0, step, table, w, taps, first, to, 0, n)
-                                    else:
-                                        one_n(x_at, 0, step, table, w, taps, first, to, 0, n)
+                                    one(x_at, 0, step, table, w, taps, first, to, 0, n)
                                     x_at += x_line
                                     to += y_line
                         to_y += lines * y_line
@@ -173,10 +162,10 @@ def _spread_function(dtype: Any) -> Callable[..., None]:
     return entry_point(convolve, signature)
 
 
-def _correlate_function(dtype: Any) -> Callable[..., None]:
+def _correlation(dtype: Any, stride: int) -> Callable[..., None]:
     load, store = LOAD[str(dtype)], STORE[str(dtype)]
     size, lay_out = dtype.bitwidth // 8, _laid_out(load, store)
-    by_1, by_2, by_n = [_correlator(stride) for stride in (1, 2, 0)]
+    correlated = _correlator(stride)
     zero = np.dtype(str(dtype)).type(0)
 
     @compiled()
@@ -200,12 +189,7 @@ def _correlate_function(dtype: Any) -> Callable[..., None]:
                         other = from_y + d * grid_h * y_line
                         for w in range(0, grid_w, LANES):
                             a, b, n = at + w * step * size, other + w * size, grid_w - w
-                            if step == 1:
-                                total += by_1(a, x_line, step, b, y_line, grid_h, n, zero)
-                            elif step == 2:
-                                total += by_2(a, x_line, step, b, y_line, grid_h, n, zero)
-                            else:
-                                total += by_n(a, x_line, step, b, y_line, grid_h, n, zero)
+                            total += correlated(a, x_line, step, b, y_line, grid_h, n, zero)
                     store(to, k + tap, load(to, k + tap) + total)
                 from_y += grid_d * grid_h * y_line
 
@@ -214,9 +198,8 @@ def _correlate_function(dtype: Any) -> Callable[..., None]:
     return entry_point(correlate, signature)
 
 
-_MAKERS: Final = {"convolve": _spread_function, "correlate": _correlate_function}
-LOOPS: Final = {
-    (name, np.dtype(str(dtype))): make(dtype)
-    for name, make in _MAKERS.items()
-    for dtype in (numba.float32, numba.float64)
-}
+@functools.cache
+def loop_of(name: str, dtype: Any, step: int) -> Callable[..., None]:
+    """Return the loop "convolve" or "correlate" for a stride along the last axis."""
+    make = {"convolve": _convolution, "correlate": _correlation}[name]
+    return make(getattr(numba, dtype.name), step if step in (1, 2) else 0)
