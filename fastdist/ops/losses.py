@@ -295,11 +295,15 @@ def _require_probabilities(input: Tensor, target: Tensor) -> None:
         ("input", input, "give it a sigmoid's result, or use binary_cross_entropy_with_logits"),
         ("target", target, "it holds probabilities"),
     ):
-        values: Any = given.detach()
+        if given.layout.numel == 0:
+            continue
         if given.layout.device is CPU:
-            values = given.array  # NumPy's own extremes take a third of the time
-        # NaN is not inside either.
-        if given.layout.numel and not (values.min() >= 0 and values.max() <= 1):
+            # A quarter of the time of min and max, which go through Python; both find a NaN.
+            values = given.array
+            low, high = values.item(values.argmin()), values.item(values.argmax())
+        else:
+            low, high = given.detach().min().item(), given.detach().max().item()
+        if not (low >= 0 and high <= 1):
             raise ShapeError(f"all elements of {name} should be between 0 and 1: {hint}")
 
 

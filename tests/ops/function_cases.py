@@ -372,4 +372,4 @@ VIEWS: dict[str, list[Case]] = {
 }
 CASES = {**ORDER, **MEASURES, **WRITES, **VIEWS}
 COVERED_BY = {"reduced": "scatter_reduce", "strided": "as_strided"}
-ELSEWHERE = frozenset({"tril_indices", "triu_indices", "logspace"})
+ELSEWHERE = frozenset({"float_power_", "tril_indices", "triu_indices", "logspace"})
