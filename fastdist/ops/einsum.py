@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from typing import Any
 
 from ..core.errors import ShapeError
@@ -34,7 +33,7 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     return _finish(result, letters, output)
 
 
-_LETTERS = string.ascii_uppercase + string.ascii_lowercase
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def _in_letters(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
