@@ -104,7 +104,7 @@ class _Comparison:
             raise _Different(f"No comparison for {_types(actual, expected)}{_at(where)}")
 
     def tensors(self, actual: Tensor, expected: Tensor, where: str) -> None:
-        a, b = actual.layout, expected.layout
+        a, b = actual.facts, expected.facts
         facts: list[tuple[bool, str, Any, Any]] = [
             (True, "shape", a.shape, b.shape),
             (self.check_device, "device", a.device, b.device),
@@ -122,7 +122,7 @@ class _Comparison:
         self.arrays(_values(actual), _values(expected), (a.dtype, b.dtype), where, "Tensor-likes")
 
     def sparse(self, actual: Tensor, expected: Tensor, where: str) -> None:
-        if self.check_layout and actual.layout.word != expected.layout.word:
+        if self.check_layout and actual.layout is not expected.layout:
             raise _Different(
                 f"The values for attribute 'layout' do not match: {actual.layout!r} != "
                 f"{expected.layout!r}.{_at(where)}"

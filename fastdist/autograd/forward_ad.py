@@ -98,14 +98,14 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: Level | None = None) ->
             "enter_dual_level() first."
         )
     for name, given in (("primal", tensor), ("tangent", tangent)):
-        if not (given.layout.dtype.is_floating_point or given.layout.dtype.is_complex):
+        if not (given.facts.dtype.is_floating_point or given.facts.dtype.is_complex):
             raise ValueError(
-                f"Expected {name} to be floating point or complex, but got: {given.layout.dtype}"
+                f"Expected {name} to be floating point or complex, but got: {given.facts.dtype}"
             )
     _require_fit(tensor, tangent, at)
     # A view for the reverse graph; what it gets as a tangent is its own. See Note [Tangents of
     # views].
-    dual: Tensor = view.general((tensor,), (tensor.layout.shape,))
+    dual: Tensor = view.general((tensor,), (tensor.facts.shape,))
     extra_of(dual).tangent_root = OWN_TANGENT
     for outer in levels_of((tensor,)):
         if outer is not at:
@@ -144,22 +144,22 @@ def _require_fit(tensor: Tensor, tangent: Tensor, at: ForwardADLevel) -> None:
             "Setting a forward grad that itself has a forward gradient at the same level "
             f"{number} is not supported."
         )
-    if tangent.layout.shape != tensor.layout.shape:
+    if tangent.facts.shape != tensor.facts.shape:
         raise ShapeError(
             "Trying to set a forward gradient that has a different size than that of the original "
             "Tensor, this is not "
-            f"supported. Tensor is of size {list(tensor.layout.shape)} while the given forward "
+            f"supported. Tensor is of size {list(tensor.facts.shape)} while the given forward "
             "gradient is of size "
-            f"{list(tangent.layout.shape)}."
+            f"{list(tangent.facts.shape)}."
         )
     if (
-        tangent.layout.dtype is not tensor.layout.dtype
-        or tangent.layout.device is not tensor.layout.device
+        tangent.facts.dtype is not tensor.facts.dtype
+        or tangent.facts.device is not tensor.facts.device
     ):
         raise GraphError(
-            f"Expected tangent to be {tensor.layout.dtype.name} on {tensor.layout.device} as the "
+            f"Expected tangent to be {tensor.facts.dtype.name} on {tensor.facts.device} as the "
             "primal, but got "
-            f"{tangent.layout.dtype.name} on {tangent.layout.device}"
+            f"{tangent.facts.dtype.name} on {tangent.facts.device}"
         )
 
 

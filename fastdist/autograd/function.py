@@ -110,14 +110,14 @@ def _record(node: FunctionNode, args: Sequence[Any], outputs: tuple[Any, ...]) -
     if modes.tracers:
         note_forward(node)
     node.num_outputs = len(results)
-    node.layout = tuple([o.layout if isinstance(o, Tensor) else None for o in results])
+    node.facts = tuple([o.facts if isinstance(o, Tensor) else None for o in results])
     device = device_of(node)
     if device is not None:
         note_stream(node, device)
     for i, result in enumerate(results):
         if not isinstance(result, Tensor) or id(outputs[i]) in node.non_differentiable:
             continue
-        if result.layout.dtype.is_floating_point:
+        if result.facts.dtype.is_floating_point:
             _give_edge(node, result, i, id(outputs[i]) in dirty)
     node.keep(results, outputs)
     return results
@@ -129,7 +129,7 @@ def _own(output: Any, is_input: bool) -> Any:
     """
     if not isinstance(output, Tensor) or not is_input:
         return output
-    alias = wrap(output.array, output.layout)
+    alias = wrap(output.array, output.facts)
     alias._storage = storage_of(output)
     return alias
 
@@ -137,7 +137,7 @@ def _own(output: Any, is_input: bool) -> Any:
 def _give_edge(node: FunctionNode, result: Tensor, i: int, changed: bool) -> None:
     edge: Any = Edge(node, i)
     if node.num_outputs == 1:
-        node.layout, edge = result.layout, node
+        node.facts, edge = result.facts, node
     if not changed:
         result.edge = edge
         return

@@ -25,7 +25,7 @@ def constant(value: Any, like: Tensor) -> Any:
     A floating dtype takes any number without promotion, a whole one integers that it holds. NaN is
     never cached, for it would not be found again. What float16 rounds is for each op to decide.
     """
-    dtype = like.layout.dtype
+    dtype = like.facts.dtype
     found = _cache.get((value, dtype))
     if found is not None:
         return found
@@ -68,8 +68,8 @@ def _remember(value: Any, dtype: DType, key: tuple[Any, ...]) -> Any:
 
 def is_rounded_by_half(tensor: Tensor) -> bool:
     """Return whether a tensor is without axes and of a floating dtype wider than float16."""
-    dtype = tensor.layout.dtype
-    return not tensor.layout.shape and dtype.is_floating_point and dtype is not float16
+    dtype = tensor.facts.dtype
+    return not tensor.facts.shape and dtype.is_floating_point and dtype is not float16
 
 
 def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
@@ -125,7 +125,7 @@ _PYTHON = frozenset({int, float, bool})
 
 
 def _number_of(value: Any) -> Any:
-    if isinstance(value, Tensor) and value.layout.numel == 1:
+    if isinstance(value, Tensor) and value.facts.numel == 1:
         return value.item()
     if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biuf" and not value.ndim:
         return value

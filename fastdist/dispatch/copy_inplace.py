@@ -43,10 +43,10 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         raise TypeError(f"copy_(): argument 'non_blocking' (position 2) must be bool, not {given}")
     if (
         src.__class__ in PLAIN
-        and src.layout.dtype is self.layout.dtype
-        and src.layout.shape == self.layout.shape
-        and src.layout.device is CPU
-        and not (src.layout.is_sparse or self.layout.is_sparse)
+        and src.facts.dtype is self.facts.dtype
+        and src.facts.shape == self.facts.shape
+        and src.facts.device is CPU
+        and not (src.facts.is_sparse or self.facts.is_sparse)
         and may_write_at_once(self, src)
         and not shares_memory(self, src)
     ):
@@ -58,17 +58,17 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 def _overwrite(self: Tensor, src: Any, room: Any) -> Tensor:
     """Write src into room, which is self's raw array or that with each place in memory once."""
-    if self.layout.is_sparse or is_sparse(src):
+    if self.facts.is_sparse or is_sparse(src):
         return meet_sparse("copy_" if isinstance(src, Tensor) else "fill_", (self, src))  # type: ignore[no-any-return]
     require_may_change(self, writing=room is self.array)
     require_apart(self, (src,))
-    layout = self.layout
+    layout = self.facts
     if not isinstance(src, Tensor):
         src = _number(src, layout)
-    if broadcast_shapes("copy_", [src.layout.shape, layout.shape]) != layout.shape:
+    if broadcast_shapes("copy_", [src.facts.shape, layout.shape]) != layout.shape:
         raise ShapeError(
             f"output with shape {list(layout.shape)} doesn't match the broadcast shape "
-            f"{list(broadcast_shapes('copy_', [src.layout.shape, layout.shape]))}"
+            f"{list(broadcast_shapes('copy_', [src.facts.shape, layout.shape]))}"
         )
     recording = will_record((self, src), layout)
     carried = _tangents_after(self, src) if modes.special else ()
@@ -89,7 +89,7 @@ def _number(value: Any, layout: Layout) -> Tensor:
 
 
 def _write(target: Tensor, src: Tensor, room: Any) -> None:
-    array, where, from_ = src.array, target.layout.device, src.layout.device
+    array, where, from_ = src.array, target.facts.device, src.facts.device
     if from_ is not where:
         array = backend_of(where.type).from_numpy(
             backend_of(from_.type).to_numpy(array), where.index
@@ -105,16 +105,16 @@ def _write(target: Tensor, src: Tensor, room: Any) -> None:
 
 def _tangents_after(target: Tensor, src: Tensor) -> list[tuple[Tensor, ForwardADLevel]]:
     after: list[tuple[Tensor, ForwardADLevel]] = []
-    if not target.layout.dtype.is_floating_point:
+    if not target.facts.dtype.is_floating_point:
         return after
     for level in levels_of((target, src)):
         tangent = tangent_of(src, level)
         if tangent is None:
             tangent = zeros_like(target)
-        elif tangent.layout.shape != target.layout.shape:
-            tangent = OPS["expand"].public(tangent, target.layout.shape)
-        if tangent.layout.dtype is not target.layout.dtype:
-            tangent = OPS["cast"].public(tangent, target.layout.dtype)
+        elif tangent.facts.shape != target.facts.shape:
+            tangent = OPS["expand"].public(tangent, target.facts.shape)
+        if tangent.facts.dtype is not target.facts.dtype:
+            tangent = OPS["cast"].public(tangent, target.facts.dtype)
         after.append((tangent, level))
     return after
 
@@ -125,12 +125,12 @@ class CopyBackwards(Node):
     __slots__ = ("source",)
 
     def __init__(self, target: Tensor, src: Tensor) -> None:
-        begin_node(self, (target.edge, src.edge), target.layout)
-        self.source = src.layout
+        begin_node(self, (target.edge, src.edge), target.facts)
+        self.source = src.facts
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return zeros, and g as the source needs it."""
-        layout, source = self.layout, self.source
+        layout, source = self.facts, self.source
         nothing = passed = None
         if self.edges[0] is not None:
             backend = backend_of(layout.device.type)
@@ -148,7 +148,7 @@ class CopyBackwards(Node):
         passed = None
         if self.edges[1] is not None:
             passed = reduce_recorded(g, self.source)
-            if passed is not None and self.source.device is not g.layout.device:
+            if passed is not None and self.source.device is not g.facts.device:
                 passed = passed.to(self.source.device)
         return nothing, passed
 
@@ -158,12 +158,12 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
     Raises  RuntimeError for a tensor with axes
     """
-    if isinstance(value, Tensor) and value.layout.shape:
+    if isinstance(value, Tensor) and value.facts.shape:
         raise ShapeError(
             "fill_ only supports 0-dimension value tensor but got tensor with "
-            f"{len(value.layout.shape)} dimensions."
+            f"{len(value.facts.shape)} dimensions."
         )
-    return _overwrite(self, value, each_place_once(self.array, self.layout))
+    return _overwrite(self, value, each_place_once(self.array, self.facts))
 
 
 def zero_(self: Tensor) -> Tensor:
@@ -172,9 +172,9 @@ def zero_(self: Tensor) -> Tensor:
         self.array.fill(0)
         storage_of(self).bump()
         return self
-    if self.layout.is_sparse:
+    if self.facts.is_sparse:
         return meet_sparse("zero_", (self,))  # type: ignore[no-any-return]
-    return _overwrite(self, 0, each_place_once(self.array, self.layout))
+    return _overwrite(self, 0, each_place_once(self.array, self.facts))
 
 
 def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -189,15 +189,15 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
         result = function(value_of(self, (*args, *kwargs.values())), *args, **kwargs)
         if result is NotImplemented:
             raise TypeError(f"{name}_(): unsupported arguments")
-        if result.layout.shape != self.layout.shape:
+        if result.facts.shape != self.facts.shape:
             raise ShapeError(
-                f"output with shape {list(self.layout.shape)} doesn't match the broadcast shape "
-                f"{list(result.layout.shape)}"
+                f"output with shape {list(self.facts.shape)} doesn't match the broadcast shape "
+                f"{list(result.facts.shape)}"
             )
-        if not can_cast(result.layout.dtype, self.layout.dtype):
+        if not can_cast(result.facts.dtype, self.facts.dtype):
             raise DTypeError(
-                f"result type {result.layout.dtype.name} can't be cast to the desired output type "
-                f"{self.layout.dtype.name}"
+                f"result type {result.facts.dtype.name} can't be cast to the desired output type "
+                f"{self.facts.dtype.name}"
             )
         return copy_(self, result)
 
@@ -213,6 +213,6 @@ def value_of(target: Tensor, others: tuple[Any, ...]) -> Tensor:
     written over.
     """
     special = modes.special and bool(levels_of((target, *others)))
-    if not special and not will_record((target, *others), target.layout):
+    if not special and not will_record((target, *others), target.facts):
         return target
     return value_before(target)

@@ -125,7 +125,7 @@ def _as_tensor(arg: Any, beside: tuple[Any, ...]) -> Any:
         return arg
     like = next(one for one in beside if isinstance(one, Tensor))
     made = constant(arg, like) if arg.__class__ in NUMBERS else arg
-    dtype = like.layout.dtype
+    dtype = like.facts.dtype
     return made if isinstance(made, Tensor) else from_array(as_operand(arg, dtype))
 
 
@@ -134,7 +134,7 @@ def _without_bool(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
     A loss takes a target of bool, the difference in its derivative does not.
     """
-    dtypes = [arg.layout.dtype for arg in args if isinstance(arg, Tensor)]
+    dtypes = [arg.facts.dtype for arg in args if isinstance(arg, Tensor)]
     floating = next((dtype for dtype in dtypes if dtype.is_floating_point), None)
     if bool_ not in dtypes or floating is None:
         return args
@@ -142,5 +142,5 @@ def _without_bool(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _cast_bool(arg: Any, dtype: DType) -> Any:
-    is_bool = isinstance(arg, Tensor) and arg.layout.dtype is bool_
+    is_bool = isinstance(arg, Tensor) and arg.facts.dtype is bool_
     return OPS["cast"].public(arg, dtype) if is_bool else arg

@@ -93,7 +93,7 @@ class FactoringOp(StructuredOp):
         """Return the gradient of the input."""
         assert self._gradient is not None, f"{self.name} has no gradient"
         found = self._gradient(grads, input, outs, *way.attributes)
-        return reduce_recorded(found, input.layout, (self.node_name, 0, f"{self.name}'s gradient"))
+        return reduce_recorded(found, input.facts, (self.node_name, 0, f"{self.name}'s gradient"))
 
 
 class FactoringNode(Node):
@@ -103,7 +103,7 @@ class FactoringNode(Node):
     op: ClassVar[Any]
 
     def __init__(self, input: Tensor, outs: tuple[Tensor, ...], way: Way) -> None:
-        begin_node(self, (input.edge,), tuple([out.layout for out in outs]))
+        begin_node(self, (input.edge,), tuple([out.facts for out in outs]))
         self.num_outputs = len(outs)
         self.way: Way | None = way
         self.input, self.input_version = pack_one(input), input._version
@@ -111,10 +111,10 @@ class FactoringNode(Node):
         for i, out in enumerate(outs):
             storage = storage_of(out)
             # Without its edge, since the Node must not hold itself.
-            alias = wrap(out.array, out.layout)
+            alias = wrap(out.array, out.facts)
             alias.extra, alias._storage = out.extra, storage
             kept.append((pack_one(alias), storage.version))
-            if out.layout.dtype.is_floating_point:
+            if out.facts.dtype.is_floating_point:
                 out.edge = Edge(self, i)
         self.outs: tuple[Any, ...] = tuple(kept)
 
@@ -122,7 +122,7 @@ class FactoringNode(Node):
         """Return the gradient of the input as a raw array."""
         grads = [
             None if one is None else wrap(one, layout_of(one, layout.device))
-            for one, layout in zip(g, self.layout, strict=True)
+            for one, layout in zip(g, self.facts, strict=True)
         ]
         (found,) = self.apply_recorded(grads, keep)
         return (None if found is None else found.array,)
@@ -140,7 +140,7 @@ class FactoringNode(Node):
         return (found,)
 
     def _out(self, i: int, saved: Any, version: int) -> Tensor:
-        edge = Edge(self, i) if self.layout[i].dtype.is_floating_point else None
+        edge = Edge(self, i) if self.facts[i].dtype.is_floating_point else None
         return unpack_input(self, saved, version, edge)
 
     def release(self) -> None:

@@ -56,9 +56,9 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
             and other.__class__ in PLAIN
             and (not modes.special or concerns_nobody(input, other))
         ):
-            layout: Any = input.layout
+            layout: Any = input.facts
             a_layout = layout
-            b_layout = other.layout
+            b_layout = other.facts
             if a_layout is not b_layout:
                 layout = a_layout.plans.get(b_layout)
             if layout is not None and layout.plain:
@@ -68,7 +68,7 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
                 else:
                     out.array = array = empty(layout.shape, layout.dtype.numpy)
                     large((input.array, other.array), array)
-                out.layout = layout
+                out.facts = layout
                 out.extra = out._storage = None
                 a = input.edge
                 b = other.edge
@@ -88,7 +88,7 @@ def binary(op: PointwiseOp, loop: PointwiseKernel) -> tuple[Callable[..., Any], 
                 node.seq = next_seq()
                 node.edges = (a, b)
                 node.hooks = None
-                node.layout = layout
+                node.facts = layout
                 node.save(input, other, out)
                 return out
         return slow(input, other)
@@ -125,8 +125,8 @@ def _comparison(
             and other.__class__ in PLAIN
             and (not modes.special or concerns_nobody(input, other))
         ):
-            layout = input.layout
-            if layout is other.layout and layout.tiny and gives_bool:
+            layout = input.facts
+            if layout is other.facts and layout.tiny and gives_bool:
                 plan = layout.plans.get(gives_bool)
                 if plan is None:
                     from ..core.dtypes import bool_
@@ -134,7 +134,7 @@ def _comparison(
                     plan = layout.plans.remember(gives_bool, layout.with_dtype(bool_))
                 out = empty_shell()
                 out.array = kernel(input.array, other.array)
-                out.layout = plan
+                out.facts = plan
                 out.edge = out.extra = out._storage = None
                 return out
         return slow(input, other)
@@ -155,7 +155,7 @@ def unary(op: PointwiseOp, loop: PointwiseKernel) -> Callable[..., Any]:
     def fast(input):  # type: ignore[no-untyped-def]
         nonlocal Tiny, Plain
         if input.__class__ in PLAIN and (not modes.special or concerns_nobody(input, input)):
-            layout = input.layout
+            layout = input.facts
             if layout.plain:
                 out = empty_shell()
                 if layout.tiny or layout.numel <= limit:
@@ -163,7 +163,7 @@ def unary(op: PointwiseOp, loop: PointwiseKernel) -> Callable[..., Any]:
                 else:
                     out.array = array = empty(layout.shape, layout.dtype.numpy)
                     large((input.array,), array)
-                out.layout = layout
+                out.facts = layout
                 out.extra = out._storage = None
                 edge = input.edge
                 if edge is None or not differentiable or (modes.grad_off and not tls.grad):
@@ -175,7 +175,7 @@ def unary(op: PointwiseOp, loop: PointwiseKernel) -> Callable[..., Any]:
                 node.seq = next_seq()
                 node.edges = (edge,)
                 node.hooks = None
-                node.layout = layout
+                node.facts = layout
                 node.save(input, out)
                 return out
         return slow(input)
@@ -189,7 +189,7 @@ def _test(op: PointwiseOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
 
     def fast(input):  # type: ignore[no-untyped-def]
         if input.__class__ in PLAIN and (not modes.special or concerns_nobody(input, input)):
-            layout = input.layout
+            layout = input.facts
             if layout.tiny:
                 plan = layout.plans.get(True)
                 if plan is None:
@@ -198,7 +198,7 @@ def _test(op: PointwiseOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
                     plan = layout.plans.remember(True, layout.with_dtype(bool_))
                 out = empty_shell()
                 out.array = kernel(input.array)
-                out.layout = plan
+                out.facts = plan
                 out.edge = out.extra = out._storage = None
                 return out
         return slow(input)

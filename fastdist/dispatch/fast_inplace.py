@@ -54,7 +54,7 @@ def remember_writer(
     for name, operand in zip(op.tensors, operands, strict=True):
         if not isinstance(operand, Tensor):
             return  # a number: the short way makes it a constant, which then comes here
-        layout = operand.layout
+        layout = operand.facts
         if layout.device is not CPU or (layout.dtype is not compute and name not in CONDITIONS):
             return
         layouts.append(layout)
@@ -158,7 +158,7 @@ def _writing(op: Pointwise, known_as: str) -> list[str]:
     plain = [f"{name}.__class__ in _PLAIN" for name in others]
     plain += [f"_{name}.__class__ is _Tensor" for name in op.number_names]
     edges = " and ".join(["self.edge is None", *(f"{name}.edge is None" for name in others)])
-    key = "".join(f", {name}.layout" for name in others)
+    key = "".join(f", {name}.facts" for name in others)
     # No plan by layouts tells whether views of one tensor overlap: the general way looks closer.
     apart = "".join(
         f" and ({name}._storage is not self._storage or {name}._storage is None"
@@ -174,7 +174,7 @@ def _writing(op: Pointwise, known_as: str) -> list[str]:
         "    (_modes.grad_off and not _tls.grad)",
         f"    or ({edges} and (self.extra is None or self.extra.base is None",
         "        or self.extra.base.edge is None))):",
-        f"    _write = self.layout.plans.get(({known_as}, 'in place'{key}))",
+        f"    _write = self.facts.plans.get(({known_as}, 'in place'{key}))",
         f"    if _write is not None and self.array.flags.writeable{apart}:",
         f"        _write({', '.join([*used, 'self.array'])})",
         "        _s = self._storage",

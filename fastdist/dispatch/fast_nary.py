@@ -88,8 +88,8 @@ def remember_way(op: Pointwise, operands: Sequence[Any], arrays: Any, result: Te
     for operand in operands:
         if not isinstance(operand, Tensor):
             return  # a number: the closure makes it a constant, which then comes here
-        layouts.append(operand.layout)
-        if operand.layout.device is not CPU:
+        layouts.append(operand.facts)
+        if operand.facts.device is not CPU:
             return
     plans, key = layouts[0].plans, (op, *layouts[1:])
     if key in plans:
@@ -101,9 +101,9 @@ def remember_way(op: Pointwise, operands: Sequence[Any], arrays: Any, result: Te
         for name, layout in zip(op.tensors, layouts, strict=True)
         if name not in CONDITIONS
     )
-    way = PointwiseWay(None, result.layout, GENERAL)
-    if len(compute) == 1 and same and result.layout.device is CPU:
-        way = _way(op, layouts, [array for _, array in arrays], result.layout)
+    way = PointwiseWay(None, result.facts, GENERAL)
+    if len(compute) == 1 and same and result.facts.device is CPU:
+        way = _way(op, layouts, [array for _, array in arrays], result.facts)
     plans.remember(key, way)
 
 
@@ -151,7 +151,7 @@ def _lines(op: Pointwise) -> list[str]:
     plain = [f"{name}.__class__ in _PLAIN" for name in tensors]
     plain += [f"_{name}.__class__ is _Tensor" for name in numbers]
     extra = " and ".join(["not _modes.tracers", *(f"{name}.extra is None" for name in tensors)])
-    key = "".join(f", {name}.layout" for name in tensors[1:])
+    key = "".join(f", {name}.facts" for name in tensors[1:])
     used = [
         f"{name}.array" if name in tensors else f"_{name}.array"
         for name in op.body_names
@@ -159,12 +159,12 @@ def _lines(op: Pointwise) -> list[str]:
     ]
     lines += [
         f"        if {' and '.join(plain)} and (not _modes.special or {extra}):",
-        f"            _way = {tensors[0]}.layout.plans.get((_op{key or ','}))",
+        f"            _way = {tensors[0]}.facts.plans.get((_op{key or ','}))",
         "            if _way is not None and _way[0] is not None:",
         "                _run, _layout, _kind = _way",
         "                out = _shell()",
         f"                out.array = _run({', '.join(used)})",
-        "                out.layout = _layout",
+        "                out.facts = _layout",
         "                out.extra = out._storage = None",
         *[f"                {line}" for line in _recording(op)],
     ]
@@ -195,7 +195,7 @@ def _recording(op: Pointwise) -> list[str]:
         "_node.seq = _next()",
         f"_node.edges = ({edges})",
         "_node.hooks = None",
-        "_node.layout = _layout",
+        "_node.facts = _layout",
         f"_node.save({', '.join(saved)})",
         "return out",
     ]

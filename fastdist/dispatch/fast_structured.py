@@ -86,15 +86,15 @@ def fast_matmul(op: StructuredOp) -> Callable[..., Any]:
             and other.__class__ in PLAIN
             and (not modes.special or concerns_nobody(input, other))
         ):
-            a_layout = input.layout
-            layout = a_layout.products.get(other.layout)
+            a_layout = input.facts
+            layout = a_layout.products.get(other.facts)
             if layout is None:
-                layout = product_layout(a_layout, other.layout)
+                layout = product_layout(a_layout, other.facts)
             if layout is not None:
                 out = empty_shell()
                 # 325 ns as a method, 500 as np.dot, 910 as np.matmul.
                 out.array = input.array.dot(other.array)
-                out.layout = layout
+                out.facts = layout
                 out.extra = out._storage = None
                 a = input.edge
                 b = other.edge
@@ -105,7 +105,7 @@ def fast_matmul(op: StructuredOp) -> Callable[..., Any]:
                 node.seq = next_seq()
                 node.edges = (a, b)
                 node.hooks = None
-                node.layout = layout
+                node.facts = layout
                 if b is not None:
                     node.input = input
                     s = input._storage
@@ -187,7 +187,7 @@ def fast_sum(op: StructuredOp, general: Callable[..., Any]) -> Callable[..., Any
             and axis is ABSENT
             and keepdims is ABSENT
         ):
-            layout = input.layout
+            layout = input.facts
             if layout.tiny:
                 plan = layout.plans.get("sum")
                 if plan is None:
@@ -199,7 +199,7 @@ def fast_sum(op: StructuredOp, general: Callable[..., Any]) -> Callable[..., Any
                     reduce(input.array, None, None, array)
                 else:
                     input.array.ravel().dot(ones, array)
-                result.layout = scalar
+                result.facts = scalar
                 result.extra = result._storage = None
                 edge = input.edge
                 if edge is None or (modes.grad_off and not tls.grad):
@@ -209,7 +209,7 @@ def fast_sum(op: StructuredOp, general: Callable[..., Any]) -> Callable[..., Any
                 node.seq = next_seq()
                 node.edges = (edge,)
                 node.hooks = None
-                node.layout = scalar
+                node.facts = scalar
                 node.input_layout = layout
                 return result
         return general(input, dim, keepdim, dtype=dtype, out=out, axis=axis, keepdims=keepdims)

@@ -114,7 +114,7 @@ def reduce_recorded(
     """
     if gradient is None:
         return None
-    if gradient.layout.shape != target.shape:
+    if gradient.facts.shape != target.shape:
         try:
             gradient = COMPOSITES["sum_to_size"].call(gradient, target.shape)
         except ShapeError as error:
@@ -123,9 +123,9 @@ def reduce_recorded(
             node, i, maker = made_by
             raise ShapeError(
                 f"Function {node} returned an invalid gradient at index {i} - got "
-                f"{list(gradient.layout.shape)} but expected shape compatible with "
+                f"{list(gradient.facts.shape)} but expected shape compatible with "
                 f"{list(target.shape)}: {maker}"
             ) from error
-    if gradient.layout.dtype is not target.dtype:
+    if gradient.facts.dtype is not target.dtype:
         gradient = COMPOSITES["to"].call(gradient, target.dtype)
     return gradient

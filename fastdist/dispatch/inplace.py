@@ -41,7 +41,7 @@ def require_may_change(target: Tensor, *, writing: bool = True) -> None:
     Raises  RuntimeError for a leaf that requires grad, a view of one, a view made in no_grad of a
             recorded base, and (if writing) memory that may not be written
     """
-    if writing and (not target.layout.contiguous or target.array.__class__ is np.ndarray):
+    if writing and (not target.facts.contiguous or target.array.__class__ is np.ndarray):
         require_writable(target)
     if not tls.grad:
         return
@@ -134,7 +134,7 @@ def run_inplace(
     require_apart(target, operands)
     compute = op.compute_dtype(operands, attributes)
     result_dtype = bool_ if op.dtype == "bool" else compute
-    layout = target.layout
+    layout = target.facts
     shape = op.shape_of(f"{op.name}_", operands)
     if shape != layout.shape:
         raise ShapeError(
@@ -216,7 +216,7 @@ def set_history(target: Tensor, node: Node) -> None:
         if view is target or view.extra is None or view.extra.base is not base:
             continue
         if view.extra.made_in_no_grad:
-            set_edge(view, StaleView(view.layout))
+            set_edge(view, StaleView(view.facts))
         else:
             set_edge(view, replay(base, view.extra.replay).edge)
 
@@ -262,7 +262,7 @@ class CopySlices(Node):
     __slots__ = ("function", "steps")
 
     def __init__(self, base: Tensor, steps: Any, function: Node) -> None:
-        begin_node(self, (base.edge, *function.edges[1:]), base.layout)
+        begin_node(self, (base.edge, *function.edges[1:]), base.facts)
         self.function = function
         self.steps = steps
 
@@ -270,7 +270,7 @@ class CopySlices(Node):
         """Return the base's gradient with the view's part passed through the op, and the other
         inputs' gradients.
         """
-        layout = self.layout
+        layout = self.facts
         backend = backend_of(layout.device.type)
         result = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
         backend.copy_into(result, g)
@@ -293,7 +293,7 @@ class CopySlices(Node):
         for op, attributes in self.steps:
             part = op.general((part,), attributes)
         first, *others = self.function.apply_recorded(OPS["clone"].public(part), keep)
-        if first is None or each_place_once(part.array, part.layout) is not part.array:
+        if first is None or each_place_once(part.array, part.facts) is not part.array:
             part.zero_()
         else:
             part.copy_(first)

@@ -215,7 +215,7 @@ def _is_huge(value: Any) -> bool:
 
 def _is_integer(value: Any) -> bool:
     if isinstance(value, Tensor):
-        dtype = value.layout.dtype
+        dtype = value.facts.dtype
         return _stands_for_a_number(value) and dtype is not bool_ and not dtype.is_floating_point
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
@@ -228,12 +228,12 @@ def _is_number(value: Any) -> bool:
 
 def _is_bool(value: Any) -> bool:
     if isinstance(value, Tensor):
-        return _stands_for_a_number(value) and value.layout.dtype is bool_
+        return _stands_for_a_number(value) and value.facts.dtype is bool_
     return isinstance(value, bool | np.bool_)
 
 
 def _stands_for_a_number(value: Tensor) -> bool:
-    return not value.layout.shape and value.edge is None
+    return not value.facts.shape and value.edge is None
 
 
 def _are_sizes(value: Any) -> bool:

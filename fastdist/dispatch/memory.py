@@ -17,7 +17,7 @@ def require_writable(target: Tensor) -> None:
 
     Raises  RuntimeError
     """
-    layout = target.layout
+    layout = target.facts
     # What is sparse is not written over: it gets other entries.
     if layout.numel == 0 or layout.is_sparse:
         return
@@ -49,8 +49,8 @@ def require_apart(target: Tensor, others: Iterable[Any]) -> None:
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to "
                 "tensor refer to a single memory location. Please clone() the tensor before "
-                f"performing the operation: the input has shape {other.layout.shape}, the "
-                f"written-to tensor {target.layout.shape}"
+                f"performing the operation: the input has shape {other.facts.shape}, the "
+                f"written-to tensor {target.facts.shape}"
             )
 
 
@@ -63,7 +63,7 @@ def shares_memory(target: Tensor, other: Tensor) -> bool:
 def _overlaps_partly(target: Tensor, other: Tensor) -> bool:
     if not shares_memory(target, other):
         return False
-    one, two = target.layout, other.layout
+    one, two = target.facts, other.facts
     if not (one.numel and two.numel and _is_dense(one) and _is_dense(two)):
         return False
     address = backend_of(one.device.type).data_ptr

@@ -87,10 +87,10 @@ def unpack_input(node: Node, tensor: Tensor | None, version: int, edge: Any) -> 
     assert tensor is not None
     storage = tensor._storage
     if storage is not None and storage.version != version:
-        raise_changed(node, tensor, tensor.layout, version, storage.version)
+        raise_changed(node, tensor, tensor.facts, version, storage.version)
     if tensor.edge is edge:
         return tensor
-    alias = wrap(tensor.array, tensor.layout)
+    alias = wrap(tensor.array, tensor.facts)
     alias.edge, alias.extra, alias._storage = edge, tensor.extra, storage
     return alias
 
@@ -102,8 +102,8 @@ def unpack_output(node: Node, saved: tuple[Any, Storage, int, Any] | None) -> Te
     assert saved is not None
     array, storage, version, tangents = saved
     if storage.version != version:
-        raise_changed(node, None, node.layout, version, storage.version)
-    alias = wrap(array, node.layout)
+        raise_changed(node, None, node.facts, version, storage.version)
+    alias = wrap(array, node.facts)
     alias.edge, alias.extra, alias._storage = node, tangents, storage
     if tangents.__class__ is SavedView:
         alias.edge, alias.extra = tangents.edge(), tangents.extra
@@ -117,17 +117,17 @@ class SavedView:
     it would run that one twice. The CopySlices is held weakly, for it holds the Node.
     """
 
-    __slots__ = ("array", "extra", "layout", "node", "replay", "steps")
+    __slots__ = ("array", "extra", "facts", "node", "replay", "steps")
 
     def __init__(self, base: Tensor, extra: Any, replay: Callable[..., Tensor]) -> None:
-        self.array, self.layout = base.array, base.layout
+        self.array, self.facts = base.array, base.facts
         self.node, self.steps, self.replay = ref(base.edge), extra.replay, replay
         # With tangents it does hold a cycle, until they go with their level.
         self.extra = extra if modes.special else None
 
     def edge(self) -> Any:
         """Return the edge of the view, recorded anew over the base as it was."""
-        base = wrap(self.array, self.layout)
+        base = wrap(self.array, self.facts)
         base.edge = self.node()
         return self.replay(base, self.steps).edge
 
@@ -216,7 +216,7 @@ class _Writer:
                 "        else: self.out = None\n"
             )
         if kind in ("general", "spread"):
-            layouts = "".join(f"{name}.layout, " for name in op.tensors)
+            layouts = "".join(f"{name}.facts, " for name in op.tensors)
             lines.append(f"        self.layouts = ({layouts})\n")
         return "".join(lines)
 
@@ -228,7 +228,7 @@ class _Writer:
             f"            if {name} is None: released(self)\n"
             f"            s = {name}._storage; v = self.{name}_version\n"
             f"            if s is not None and s.version != v:\n"
-            f"                changed(self, {name}, {name}.layout, v, s.version)\n"
+            f"                changed(self, {name}, {name}.facts, v, s.version)\n"
             f"            {name} = {name}.array\n"
             f"            if not keep: self.{name} = None\n"
             for name in self.saved
@@ -239,7 +239,7 @@ class _Writer:
                 "            out = self.out\n"
                 "            if out is None: released(self)\n"
                 "            out, s, v, _ = out\n"
-                "            if s.version != v: changed(self, None, self.layout, v, s.version)\n"
+                "            if s.version != v: changed(self, None, self.facts, v, s.version)\n"
                 "            if not keep: self.out = None\n"
             )
         results = "".join(f"{self._gradient(i, kind)}, " for i in range(len(self.op.tensors)))
@@ -256,17 +256,17 @@ class _Writer:
         ]
         operands = "".join(f"{argument}, " for argument in arguments)
         if kind == "general":
-            value = f"gradient_array(B{i}, ({operands}), self.layout, self.layouts[{i}], EXACT)"
+            value = f"gradient_array(B{i}, ({operands}), self.facts, self.layouts[{i}], EXACT)"
         elif body.text == "g":
             value = "g"
         elif kind == "tiny":
             value = f"G{i}({operands})"
         elif kind == "plain":
-            value = f"plain_gradient(L{i}, ({operands}), self.layout)"
+            value = f"plain_gradient(L{i}, ({operands}), self.facts)"
         else:
             value = (
-                f"(G{i}({operands}) if self.layout.tiny else "
-                f"plain_gradient(L{i}, ({operands}), self.layout))"
+                f"(G{i}({operands}) if self.facts.tiny else "
+                f"plain_gradient(L{i}, ({operands}), self.facts))"
             )
         if kind == "spread":
             value = f"gathered({value}, self.layouts[{i}])"

@@ -260,7 +260,7 @@ def common_device(op: Op, operands: tuple[Any, ...]) -> Device:
     for operand in operands:
         if not isinstance(operand, Tensor):
             continue
-        layout = operand.layout
+        layout = operand.facts
         if found is None or layout.device is found:
             found = layout.device
             zero_d_only = zero_d_only and not layout.shape
@@ -273,7 +273,7 @@ def common_device(op: Op, operands: tuple[Any, ...]) -> Device:
 
 def _refuse(op: Op, operands: tuple[Any, ...]) -> Any:
     places = [
-        f"{name} on {operand.layout.device}"
+        f"{name} on {operand.facts.device}"
         for name, operand in zip(op.tensors, operands, strict=False)
         if isinstance(operand, Tensor)
     ]

@@ -37,7 +37,7 @@ def outlines(op_name: str, names: Sequence[str], operands: Sequence[Any]) -> lis
             made.append(None)
             continue
         outline = object.__new__(Outline)
-        outline.layout, outline._told = operand.layout, f"{op_name}: its plan read values of {name}"
+        outline.facts, outline._told = operand.facts, f"{op_name}: its plan read values of {name}"
         outline.edge = outline.extra = outline._storage = None
         made.append(outline)
     return made

@@ -27,9 +27,9 @@ def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
     """
     if op.kind == "pointwise" and isinstance(out, Tensor):
         require_apart(out, operands)
-        if op.keeps_dtype and out.layout.dtype is not result.layout.dtype:
+        if op.keeps_dtype and out.facts.dtype is not result.facts.dtype:
             raise DTypeError(
-                f"Found dtype {out.layout.dtype.name} but expected {result.layout.dtype.name}: "
+                f"Found dtype {out.facts.dtype.name} but expected {result.facts.dtype.name}: "
                 f"{op.name} writes into an out of its result's dtype"
             )
     return _write(op.name, out, result, operands)
@@ -44,15 +44,15 @@ def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
             "but one of the "
             "arguments requires grad."
         )
-    if not can_cast(result.layout.dtype, out.layout.dtype):
+    if not can_cast(result.facts.dtype, out.facts.dtype):
         raise DTypeError(
-            f"result type {result.layout.dtype.name} can't be cast to the desired output type "
-            f"{out.layout.dtype.name}"
+            f"result type {result.facts.dtype.name} can't be cast to the desired output type "
+            f"{out.facts.dtype.name}"
         )
-    if out.layout.shape != result.layout.shape:
-        _resize(name, out, result.layout.shape)
+    if out.facts.shape != result.facts.shape:
+        _resize(name, out, result.facts.shape)
     require_writable(out)
-    backend_of(out.layout.device.type).copy_into(out.array, result.array)
+    backend_of(out.facts.device.type).copy_into(out.array, result.array)
     storage_of(out).bump()
     return out
 
@@ -64,7 +64,7 @@ def _resize(name: str, out: Tensor, shape: Shape) -> None:
             views are made of, and for what stands in a graph: they
             keep the shape that others know them by
     """
-    layout = out.layout
+    layout = out.facts
     if block_of(out.array) is not None:
         raise SharedMemoryError(
             f"Trying to resize storage that is not resizable: {name}: out has shape "
@@ -89,7 +89,7 @@ def _resize(name: str, out: Tensor, shape: Shape) -> None:
         )
     device = layout.device
     out.array = backend_of(device.type).empty(shape, layout.dtype.numpy, device.index)
-    out.layout = layout_of(out.array, device)
+    out.facts = layout_of(out.array, device)
 
 
 def given_out(name: str, out: Tensor | None, result: Tensor, operands: Sequence[Any]) -> Tensor:

@@ -232,7 +232,7 @@ class PointwiseOp(Op):
 
     def _meeting(self, operands: Sequence[Any]) -> DType:
         if (len(operands) == 1 or self.dtype == "first") and isinstance(operands[0], Tensor):
-            found = operands[0].layout.dtype
+            found = operands[0].facts.dtype
         else:
             found = result_dtype(operands)
         if self._refusals:
@@ -249,7 +249,7 @@ class PointwiseOp(Op):
         return found
 
     def _refuse(self, operands: Sequence[Any]) -> None:
-        dtypes = [o.layout.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
+        dtypes = [o.facts.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
         for tell in self._refusals:
             text = tell(dtypes)
             if text is not None:
@@ -277,12 +277,12 @@ class PointwiseOp(Op):
         Raises  RuntimeError if they do not, or for a `value` with axes
         """
         for which, operand in zip(self.tensors, operands, strict=True):
-            if which == "value" and isinstance(operand, Tensor) and operand.layout.shape:
+            if which == "value" and isinstance(operand, Tensor) and operand.facts.shape:
                 raise ShapeError(
                     f"{name} only supports a 0-dimensional value tensor, but got tensor with "
-                    f"{len(operand.layout.shape)} dimension(s)."
+                    f"{len(operand.facts.shape)} dimension(s)."
                 )
-        return broadcast_shapes(name, [o.layout.shape for o in operands if isinstance(o, Tensor)])
+        return broadcast_shapes(name, [o.facts.shape for o in operands if isinstance(o, Tensor)])
 
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
@@ -361,12 +361,12 @@ class PointwiseOp(Op):
             return (held if exact else as_operand)(operand, self._precision(name, compute))
         array = operand.array
         if name in CONDITIONS:
-            if operand.layout.dtype is not bool_:
+            if operand.facts.dtype is not bool_:
                 raise DTypeError(
                     f"{self.name}: expected {name} to be a boolean tensor, got {operand.dtype.name}"
                 )
             return array
-        if operand.layout.device is not device:
+        if operand.facts.device is not device:
             array = np.asarray(array)  # 0-d and on the CPU: goes by value
             return array.astype(compute.numpy)
         return as_array(backend, array, compute.numpy, device.index)
@@ -377,11 +377,11 @@ class PointwiseOp(Op):
 
     def _remember_plan(self, operands: Sequence[Any], result: Tensor) -> None:
         """Let the fast closure know the result's layout for this pair of layouts next time."""
-        if len(operands) != 2 or not result.layout.plain:
+        if len(operands) != 2 or not result.facts.plain:
             return
         a, b = operands
         if isinstance(a, Tensor) and isinstance(b, Tensor):
-            la, lb, lr = a.layout, b.layout, result.layout
+            la, lb, lr = a.facts, b.facts, result.facts
             if (
                 la.dtype is lr.dtype is lb.dtype
                 and la.device is lb.device
@@ -391,7 +391,7 @@ class PointwiseOp(Op):
                 la.plans.remember(lb, lr)
 
     def _record(self, result: Tensor, operands: Sequence[Any], attributes: Sequence[Any]) -> None:
-        if not self.differentiable or not result.layout.dtype.is_floating_point:
+        if not self.differentiable or not result.facts.dtype.is_floating_point:
             return
         edges = self.edges_of(operands)
         if any(edge is not None for edge in edges) and not (modes.grad_off and not tls.grad):
@@ -412,8 +412,8 @@ class PointwiseOp(Op):
     ) -> None:
         """Make the Node of a call with these edges, and attach it to the result."""
         node = self.nodes[1]()
-        begin_node(node, edges, result.layout)
-        compute = result.layout.dtype
+        begin_node(node, edges, result.facts)
+        compute = result.facts.dtype
         precise = [self._precision(name, compute) for name in self.body_names]
         pairs = zip(operands, precise, strict=False)
         tensors = [o if isinstance(o, Tensor) else _number_tensor(o, dtype) for o, dtype in pairs]
@@ -442,7 +442,7 @@ def refuse_bool(name: str, found: DType, operands: Sequence[Any]) -> None:
     """
     if found is not bool_ and name not in ("sub", "rsub"):
         return
-    dtypes = [o.layout.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
+    dtypes = [o.facts.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
     if bool_ not in dtypes:
         return
     what = "two bool tensors" if dtypes == [bool_, bool_] else "a bool tensor"
@@ -453,7 +453,7 @@ def refuse_bool(name: str, found: DType, operands: Sequence[Any]) -> None:
 def _operand(value: Any) -> Any:
     if isinstance(value, Tensor):
         # What is sparse no kernel takes: see sparse_rules.py.
-        return NotImplemented if value.layout.is_sparse else value
+        return NotImplemented if value.facts.is_sparse else value
     if isinstance(value, bool | int | float):
         return value
     if isinstance(value, np.ndarray | np.generic):
@@ -484,8 +484,8 @@ def empty_like_operands(
     in order.
     """
     for operand in operands:
-        if isinstance(operand, Tensor) and operand.layout.shape == shape:
-            order = memory_order(operand.layout)
+        if isinstance(operand, Tensor) and operand.facts.shape == shape:
+            order = memory_order(operand.facts)
             if order is None:
                 break
             packed = backend.empty(tuple(shape[i] for i in order), dtype.numpy, device.index)

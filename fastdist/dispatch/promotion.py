@@ -64,8 +64,8 @@ def result_dtype(operands: Sequence[Any]) -> DType:
     with_axes = zero_d = numbers = None
     for operand in operands:
         if isinstance(operand, Tensor):
-            dtype = operand.layout.dtype
-            if operand.layout.shape:
+            dtype = operand.facts.dtype
+            if operand.facts.shape:
                 with_axes = dtype if with_axes is None else promote(with_axes, dtype)
             else:
                 zero_d = dtype if zero_d is None else promote(zero_d, dtype)

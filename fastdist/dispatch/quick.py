@@ -64,7 +64,7 @@ def _short_way(op: Quickened, more: int) -> list[str]:
         special.append(f"({unless}{name}.extra is None)")
         arrays.append(f"{none_if}{name}.array")
         if i:
-            key.append(f"{none_if}{name}.layout")
+            key.append(f"{none_if}{name}.facts")
     for name, by_type in zip(op.attributes, op.by_type, strict=True):
         key += [name, f"{name}.__class__"] if by_type else [name]
     if op.has_out:
@@ -74,7 +74,7 @@ def _short_way(op: Quickened, more: int) -> list[str]:
     results = ", ".join(found) if more else "out"
     lines = [
         f"if {' and '.join(given)} and (not _modes.special or {' and '.join(special)}):",
-        f"    try: _way = {first}.layout.plans.get(({', '.join(key)},))",
+        f"    try: _way = {first}.facts.plans.get(({', '.join(key)},))",
         "    except TypeError: _way = None",
         "    if _way is not None and _way.run is not None:",
         f"        {', '.join(f'_a_{one}' for one in found)} = _way.run({', '.join(arrays)})",
@@ -85,7 +85,7 @@ def _short_way(op: Quickened, more: int) -> list[str]:
     for i, one in enumerate(found):
         lines += [
             f"        {one} = _shell(); {one}.array = _a_{one}",
-            f"        {one}.layout = {'_way.layout' if not i else f'_l{i - 1}'}",
+            f"        {one}.facts = {'_way.facts' if not i else f'_l{i - 1}'}",
             f"        {one}.extra = {one}._storage = {'None' if not i else f'{one}.edge = None'}",
         ]
     lines += [f"        {line}" for line in _recording(op, results, more)]
@@ -118,7 +118,7 @@ def _recording(op: Quickened, results: str, more: int) -> list[str]:
         "_node.seq = _next()",
         f"_node.edges = ({edges})",
         "_node.hooks = None",
-        "_node.layout = _way.layout",
+        "_node.facts = _way.facts",
         *writer.save_lines("_node"),
         f"return {results}",
     ]

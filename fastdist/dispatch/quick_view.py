@@ -34,7 +34,7 @@ def quicken_view(op: QuickView, see: Callable[..., Tensor]) -> None:
         key += [name, f"{name}.__class__"] if by_type else [name]
     lines = [
         "if input.__class__ in _PLAIN and not _modes.special:",
-        f"    try: _way = input.layout.plans.get(({', '.join(key)},))",
+        f"    try: _way = input.facts.plans.get(({', '.join(key)},))",
         "    except TypeError: _way = None",
         "    if _way is not None: return _seen(_way, input)",
     ]
@@ -47,14 +47,14 @@ def _recorded(op: QuickView, see: Callable[..., Tensor]) -> Callable[[Any, Tenso
     Node: Any = op.node_class
 
     def seen(way: Any, input: Tensor) -> Tensor:
-        result = see(way.run(input.array), way.layout, way.steps, input)
+        result = see(way.run(input.array), way.facts, way.steps, input)
         edge = input.edge
         if edge is not None and not (modes.grad_off and not tls.grad):
             result.edge = node = Node()
             node.seq = next_sequence_number()
             node.edges = (edge,)
             node.hooks = None
-            node.layout = result.layout
+            node.facts = result.facts
             node.way = way
         return result
 

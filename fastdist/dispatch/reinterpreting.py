@@ -25,8 +25,8 @@ class ShapeOrDType(ViewOp):
         (given,) = attributes
         wanted = given[0] if len(given) == 1 else None
         if isinstance(wanted, DType) and isinstance(operands[0], Tensor):
-            if wanted is operands[0].layout.dtype:
-                given = (operands[0].layout.shape,)
+            if wanted is operands[0].facts.dtype:
+                given = (operands[0].facts.shape,)
             else:
                 return reinterpreted(operands[0], wanted)
         return super().general(operands, (given,), out)
@@ -42,7 +42,7 @@ def reinterpreted(input: Tensor, dtype: DType) -> Tensor:
 
     Raises  RuntimeError where elements of that dtype do not lie so
     """
-    layout = input.layout
+    layout = input.facts
     shape, strides, offset = _cut(layout, dtype, storage_offset(input))
     array = seen_at(flat_of(input), dtype.numpy, layout.device, offset, shape, strides)
     out = wrap(array, layout_of(array, layout.device))

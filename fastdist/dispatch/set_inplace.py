@@ -34,14 +34,14 @@ def set_(
     for one in (self, source):
         if is_sparse(one):
             raise refusal("set_", one)
-    dtype, device = self.layout.dtype, self.layout.device
+    dtype, device = self.facts.dtype, self.facts.device
     if isinstance(source, Tensor) and size is None:
-        _require_kind(source.layout.dtype, dtype, source.layout.device, device)
+        _require_kind(source.facts.dtype, dtype, source.facts.device, device)
         return _take(self, source.array, root_of(source))
     if isinstance(source, Tensor):
         source = TypedStorage(
-            wrap_storage=UntypedStorage.around(flat_of(source), source.layout.device),
-            dtype=source.layout.dtype,
+            wrap_storage=UntypedStorage.around(flat_of(source), source.facts.device),
+            dtype=source.facts.dtype,
         )
     if source is None:
         source = UntypedStorage(0, device=device)
@@ -103,7 +103,7 @@ def _take(target: Tensor, array: Any, memory: Any) -> Tensor:
     if target.extra is not None:
         # Of what it was a view it is none any more.
         target.extra.base = target.extra.replay = None
-    target.array, target.layout = array, layout_of(array, target.layout.device)
+    target.array, target.facts = array, layout_of(array, target.facts.device)
     target._storage = BoundedStorage(memory)
     target._storage.version = version + 1
     if target.edge is not None and target.edge.is_accumulate:
@@ -124,9 +124,9 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     shape = _sizes(given)
     if min(shape, default=0) < 0:
         raise ShapeError(f"Trying to create tensor with negative dimension {min(shape)}: {shape}")
-    if shape == self.layout.shape:
+    if shape == self.facts.shape:
         return self
-    dtype, device = self.layout.dtype, self.layout.device
+    dtype, device = self.facts.dtype, self.facts.device
     flat, offset = flat_of(self), storage_offset(self)
     backend = backend_of(device.type)
     needed = (offset + count_elements(shape)) * dtype.itemsize
@@ -141,16 +141,16 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """Give this tensor the sizes of another. Raises as resize_."""
-    return resize_(self, the_template.layout.shape)
+    return resize_(self, the_template.facts.shape)
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Return whether both are the same elements of the same memory."""
-    if self.layout is not tensor.layout:
+    if self.facts is not tensor.facts:
         return False
     if is_sparse(self):
         return self.array is tensor.array
-    data_ptr = backend_of(self.layout.device.type).data_ptr
+    data_ptr = backend_of(self.facts.device.type).data_ptr
     same = data_ptr(self.array) == data_ptr(tensor.array)
     return same and storage_offset(self) == storage_offset(tensor)
 
@@ -162,11 +162,11 @@ def resize(self: Tensor, *sizes: Any) -> Tensor:
     """
     warn_caller("non-inplace resize is deprecated", once=True)
     given = sizes[0] if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else sizes
-    shape, numel = _sizes(given), self.layout.numel
+    shape, numel = _sizes(given), self.facts.numel
     if count_elements(shape) != numel:
         raise ShapeError(
             f"requested resize to {list(shape)} ({count_elements(shape)} elements in total), but "
-            f"the given tensor has a size of {list(self.layout.shape)} ({numel} elements). "
+            f"the given tensor has a size of {list(self.facts.shape)} ({numel} elements). "
             "autograd's resize can only change the shape of a given tensor, while preserving the "
             "number of elements."
         )
@@ -178,7 +178,7 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
 
     Raises  RuntimeError for another number of elements
     """
-    return resize(self, tensor.layout.shape)
+    return resize(self, tensor.facts.shape)
 
 
 METHODS: dict[str, Any] = {

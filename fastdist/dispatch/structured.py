@@ -162,7 +162,7 @@ class StructuredOp(Op):
         """Return how to run, found before for these layouts and attributes if there is one."""
         if not may_be_kept(operands, attributes):
             return self._new_way(operands, attributes)
-        plans = operands[0].layout.plans
+        plans = operands[0].facts.plans
         key = self.key(layouts_of(operands), attributes)
         try:
             way: Way | None = plans.get(key)
@@ -203,7 +203,7 @@ class StructuredOp(Op):
             found = way.run(*[None if o is None else o.array for o in operands])
             if not way.more:
                 found = (found,)
-            layouts: Any = (way.layout, *way.more)
+            layouts: Any = (way.facts, *way.more)
             return tuple([wrap(a, layout) for a, layout in zip(found, layouts, strict=True)])
         device = common_device(self, tuple(operands))
         backend = backend_of(device.type)
@@ -213,7 +213,7 @@ class StructuredOp(Op):
             if operand is None:
                 arrays.append(None)
                 continue
-            layout = operand.layout
+            layout = operand.facts
             array = (
                 operand.array
                 if layout.device is device
@@ -240,7 +240,7 @@ class StructuredOp(Op):
         """Give result an edge if a gradient may flow through it."""
         if (
             not self._vjps
-            or not result.layout.dtype.is_floating_point
+            or not result.facts.dtype.is_floating_point
             or (modes.grad_off and not tls.grad)
         ):
             return
@@ -255,7 +255,7 @@ class StructuredOp(Op):
         if not any(edge is not None for edge in edges):
             return
         node = self.node_class()
-        begin_node(node, edges, result.layout)
+        begin_node(node, edges, result.facts)
         node.save(way, *operands, result, others)
         result.edge = node
         if modes.tracers:
@@ -265,7 +265,7 @@ class StructuredOp(Op):
         self, result: Tensor, operands: Sequence[Any], way: Way, others: Sequence[Tensor] = ()
     ) -> None:
         """Give result the tangents that follow from those of the operands, level by level."""
-        if not result.layout.dtype.is_floating_point:
+        if not result.facts.dtype.is_floating_point:
             return
         for level in levels_of(operands):
             tangents = [tangent_of(operand, level) for operand in operands]
@@ -303,7 +303,7 @@ class StructuredOp(Op):
         known.update({f"{name}_t": t for name, t in zip(self.tensors, tangents, strict=True)})
         known.update(
             {
-                f"{n}_layout": i.layout
+                f"{n}_layout": i.facts
                 for n, i in zip(self.tensors, inputs, strict=True)
                 if i is not None
             }

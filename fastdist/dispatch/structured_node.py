@@ -55,7 +55,7 @@ class StructuredNode(Node):
 
     def apply_by_tensors(self, g: Any, way: Way, keep: bool) -> tuple[Any, ...]:
         """Return the gradients as raw arrays, by the Tensor expressions."""
-        found = self.apply_recorded(wrap(g, gradient_layout(g, self.layout)), keep)
+        found = self.apply_recorded(wrap(g, gradient_layout(g, self.facts)), keep)
         return tuple(
             [
                 None if t is None else _on(t, layout)
@@ -78,9 +78,9 @@ def gradient_layout(g: Any, layout: Layout) -> Layout:
 
 
 def _on(tensor: Tensor, layout: Any) -> Any:
-    if tensor.layout.device is layout.device:
+    if tensor.facts.device is layout.device:
         return tensor.array
-    return cast_array(tensor.array, tensor.layout, layout)
+    return cast_array(tensor.array, tensor.facts, layout)
 
 
 def node_class(op: Recordable) -> type[StructuredNode]:
@@ -188,7 +188,7 @@ class NodeWriter:
                 f"        if {name} is not None:\n"
                 f"            _s = {name}._storage\n"
                 f"            if _s is not None and _s.version != self.{name}_version:\n"
-                f"                _changed(self, {name}, {name}.layout, self.{name}_version, "
+                f"                _changed(self, {name}, {name}.facts, self.{name}_version, "
                 "_s.version)\n"
                 f"            {name} = {name}.array\n"
             )
@@ -197,7 +197,7 @@ class NodeWriter:
                 "        if out is not None:\n"
                 "            out, _s, _v, _ = out\n"
                 "            if _s.version != _v: "
-                "_changed(self, None, self.layout, _v, _s.version)\n"
+                "_changed(self, None, self.facts, _v, _s.version)\n"
             )
         if "others" in self.results:
             lines.append("        others = [_one.array for _one in others]\n")

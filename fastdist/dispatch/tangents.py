@@ -151,7 +151,7 @@ def _walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
 
     Every view that tensor allows must be possible of its tangent; of C order all are.
     """
-    if tangent.layout is tensor.layout or tangent.layout.contiguous:
+    if tangent.facts is tensor.facts or tangent.facts.contiguous:
         return tangent
     copy: Tensor = OPS["packed"].public(tangent)
     return copy
@@ -159,7 +159,7 @@ def _walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
 
 def zeros_like(tensor: Tensor) -> Tensor:
     """Return zeros like tensor: what 0 times a tensor with NaN or infinities would not be."""
-    zeros: Tensor = OPS["clone"].public(wrap(tensor.array, tensor.layout))
+    zeros: Tensor = OPS["clone"].public(wrap(tensor.array, tensor.facts))
     return zeros.zero_()
 
 
@@ -186,7 +186,7 @@ def below(operand: Any, level: ForwardADLevel) -> Any:
     levels = _levels(operand.extra)
     if not levels or levels[-1] < level:
         return operand
-    alias = wrap(operand.array, operand.layout)
+    alias = wrap(operand.array, operand.facts)
     alias.edge, alias._storage = operand.edge, operand._storage
     for known in levels:
         if known < level:
@@ -212,7 +212,7 @@ def carry_pointwise(
     Note    each is the sum of partial times tangent; `kept` are the operands' values where an
             in-place op has written over them
     """
-    if not op.differentiable or not result.layout.dtype.is_floating_point:
+    if not op.differentiable or not result.facts.dtype.is_floating_point:
         return
     values = operands if kept is None else kept
     # All tangents are looked up before the first is replaced.
@@ -240,10 +240,10 @@ def _tangent(
             continue
         part = vjp(*inputs, *attributes, out, tangent)
         total = part if total is None else OPS["add"].public(total, part)
-    if total is not None and total.layout.shape != result.layout.shape:
-        total = OPS["expand"].public(total, result.layout.shape)
-    if total is not None and total.layout.dtype is not result.layout.dtype:
-        total = OPS["cast"].public(total, result.layout.dtype)
+    if total is not None and total.facts.shape != result.facts.shape:
+        total = OPS["expand"].public(total, result.facts.shape)
+    if total is not None and total.facts.dtype is not result.facts.dtype:
+        total = OPS["cast"].public(total, result.facts.dtype)
     return total
 
 
@@ -251,7 +251,7 @@ def value_before(target: Tensor) -> Tensor:
     """Return a copy of target with its edge and tangents, for an in-place op that needs its old
     value.
     """
-    copy: Tensor = OPS["clone"].public(wrap(target.array, target.layout))
+    copy: Tensor = OPS["clone"].public(wrap(target.array, target.facts))
     copy.edge = target.edge
     for level in levels_of((target,)):
         _store(copy, tangent_of(target, level), level)  # type: ignore[arg-type]

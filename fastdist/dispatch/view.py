@@ -75,11 +75,11 @@ class ViewOp(StructuredOp):
     ) -> Any:
         """Check, offer to the tracer, run, record a Node, carry tangents."""
         (input,) = operands
-        if not isinstance(input, Tensor) or input.layout.is_sparse:
+        if not isinstance(input, Tensor) or input.facts.is_sparse:
             return meet_sparse(self.name, operands, attributes)
         way = self._view_way(input, attributes)
-        assert way.run is not None and way.layout is not None and way.steps is not None
-        result = see(way.run(input.array), way.layout, way.steps, input)
+        assert way.run is not None and way.facts is not None and way.steps is not None
+        result = see(way.run(input.array), way.facts, way.steps, input)
         if input.edge is not None:
             self.record(result, operands, way)
         if modes.special:
@@ -88,7 +88,7 @@ class ViewOp(StructuredOp):
 
     def _view_way(self, input: Tensor, attributes: tuple[Any, ...]) -> Way:
         """Return how to look, found before for this layout and attributes if there is one."""
-        layout = input.layout
+        layout = input.facts
         kept = may_be_kept((input,), attributes)
         key = self.key((layout,), attributes)
         try:
@@ -101,7 +101,7 @@ class ViewOp(StructuredOp):
                 (seen,) = outlines(self.name, self.tensors, (input,)) if kept else (input,)
                 prepared = self._prepare(seen, *attributes)
             way = self.way_of(layout, prepared)
-            way.layout = view_layout(layout, self.view_array(input.array, layout.device, prepared))
+            way.facts = view_layout(layout, self.view_array(input.array, layout.device, prepared))
             if kept:
                 layout.plans.remember(key, way)
                 if self.written is not None and not self._is_quick and layout.device is CPU:
@@ -133,7 +133,7 @@ class ViewOp(StructuredOp):
 
         Raises  IndexError for what is outside
         """
-        layout = input.layout
+        layout = input.facts
         if (
             input.__class__ not in PLAIN
             or modes.special
@@ -149,7 +149,7 @@ class ViewOp(StructuredOp):
             node.seq = next_sequence_number()
             node.edges = (edge,)
             node.hooks = None
-            node.layout = result.layout
+            node.facts = result.facts
             node.way = self.way_of(layout, (index,))
         return result
 
@@ -157,7 +157,7 @@ class ViewOp(StructuredOp):
 def see(array: Any, layout: Layout, steps: ViewSteps, input: Tensor) -> Tensor:
     """Return a raw view of input's array, made by steps, as a Tensor; it is not recorded yet."""
     result = empty_shell()
-    result.array, result.layout, result.edge = array, layout, None
+    result.array, result.facts, result.edge = array, layout, None
     storage = input._storage
     if storage is None:
         storage = storage_of(input)
@@ -204,7 +204,7 @@ def view_layout(of: Layout, array: Any) -> Layout:
 
 def detach(input: Tensor) -> Tensor:
     """Return the same memory outside of any graph, and without tangents."""
-    out = wrap(input.array, input.layout)
+    out = wrap(input.array, input.facts)
     out._storage = storage_of(input)
     return out
 
@@ -223,10 +223,10 @@ def declare(op: ViewOp) -> ViewOp:
 def replay(tensor: Tensor, steps: Iterable[Step]) -> Tensor:
     """Return the view that steps make of tensor."""
     for op, attributes in steps:
-        array = op.view_array(tensor.array, tensor.layout.device, attributes)
-        result = wrap(array, layout_of(array, tensor.layout.device))
+        array = op.view_array(tensor.array, tensor.facts.device, attributes)
+        result = wrap(array, layout_of(array, tensor.facts.device))
         result._storage = storage_of(tensor)
-        op.record(result, (tensor,), op.way_of(tensor.layout, attributes))
+        op.record(result, (tensor,), op.way_of(tensor.facts, attributes))
         tensor = result
     return tensor
 

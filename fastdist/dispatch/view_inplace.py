@@ -31,7 +31,7 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
             # A view of a base stays one, by one step more.
             assert seen.extra is not None
             self.extra.base, self.extra.replay = seen.extra.base, seen.extra.replay
-        self.array, self.layout = seen.array, seen.layout
+        self.array, self.facts = seen.array, seen.facts
         if self.edge is not None:
             if self.edge.is_accumulate:
                 self.edge.attach(self)
@@ -58,8 +58,8 @@ def _require_unseen(name: str, target: Tensor) -> None:
     for view in target._storage.living_views():
         if view.extra is not None and view.extra.base is target:
             raise GraphError(
-                f"{name}_: a view of shape {view.layout.shape} of this tensor is in use, and says "
-                f"how it is made of the tensor's present shape {target.layout.shape}; use {name}(),"
+                f"{name}_: a view of shape {view.facts.shape} of this tensor is in use, and says "
+                f"how it is made of the tensor's present shape {target.facts.shape}; use {name}(),"
                 " or take the view afterwards"
             )
 

@@ -44,7 +44,7 @@ class Way:
     """How one op runs on operands of known layouts with known attributes.
 
     `run` takes the operands' raw arrays (None for an operand that is not given) and returns a fresh
-    result of `layout`, or a tuple of results of `layout` and `more`; it is None where only the
+    result of `facts`, or a tuple of results of `facts` and `more`; it is None where only the
     general path will do. `gradients` are functions that make raw gradients by the inputs; None
     where the op's vjps do. `records` says whether a result may need a Node.
 
@@ -52,7 +52,15 @@ class Way:
     """
 
     __slots__ = (
-        "attributes", "gradients", "layout", "layouts", "more", "plan", "records", "run", "steps",
+        "attributes",
+        "facts",
+        "gradients",
+        "layouts",
+        "more",
+        "plan",
+        "records",
+        "run",
+        "steps",
     )  # fmt: skip
 
     def __init__(
@@ -66,7 +74,7 @@ class Way:
         self.plan = plan
         self.run: Callable[..., Any] | None = None
         self.gradients: tuple[Callable[..., Any] | None, ...] | None = None
-        self.layout: Layout | None = None
+        self.facts: Layout | None = None
         self.more: tuple[Layout, ...] = ()
         self.steps: ViewSteps | None = None  # of a view of a tensor that is no view
         self.records = plan is None or plan.dtype.is_floating_point
@@ -79,7 +87,7 @@ _PLAIN_ATTRIBUTES = frozenset({int, float, bool, str, type(None), DType, type(El
 
 def layouts_of(operands: Sequence[Any]) -> tuple[Layout | None, ...]:
     """Return the layouts of tensors; None for what is none."""
-    return tuple([getattr(operand, "layout", None) for operand in operands])
+    return tuple([getattr(operand, "facts", None) for operand in operands])
 
 
 def may_be_kept(operands: Sequence[Any], attributes: tuple[Any, ...]) -> bool:
@@ -135,7 +143,7 @@ def shorten(way: Way, kernel: str, *, keeps_order: bool) -> None:
         Layout.of(dtype, CPU, shape if plan.seen_as is None else plan.seen_as)
         for shape, dtype in kinds
     ]
-    way.layout, way.more = seen[0], tuple(seen[1:])
+    way.facts, way.more = seen[0], tuple(seen[1:])
 
 
 def _ordinary(name: str, plan: Plan) -> Callable[..., Any]:

@@ -68,7 +68,7 @@ def grad(
             raise GraphError(
                 "One of the differentiated Tensors appears to not have been used in the graph. "
                 f"Set allow_unused=True if this is the desired behavior: inputs[{i}] of shape "
-                f"{input.layout.shape} has no path to the outputs"
+                f"{input.facts.shape} has no path to the outputs"
             )
         result.append(g)
     return tuple(result)
@@ -125,7 +125,7 @@ def _roots(
 
 
 def _root_gradient(tensor: Tensor, g: Tensor | None, create_graph: bool) -> Tensor:
-    layout = tensor.layout
+    layout = tensor.facts
     if g is None:
         if layout.numel != 1:
             raise GraphError(
@@ -135,16 +135,16 @@ def _root_gradient(tensor: Tensor, g: Tensor | None, create_graph: bool) -> Tens
         return first_gradient(tensor)
     if not isinstance(g, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-    if g.layout.shape != layout.shape:
+    if g.facts.shape != layout.shape:
         raise ShapeError(
-            f"Mismatch in shape: grad_output has a shape of {g.layout.shape} and output has a "
+            f"Mismatch in shape: grad_output has a shape of {g.facts.shape} and output has a "
             f"shape of {layout.shape}."
         )
-    if g.layout.device is not layout.device:
-        raise GraphError(f"grad_output is on {g.layout.device}; the output is on {layout.device}")
-    if g.layout.dtype is not layout.dtype:
+    if g.facts.device is not layout.device:
+        raise GraphError(f"grad_output is on {g.facts.device}; the output is on {layout.device}")
+    if g.facts.dtype is not layout.dtype:
         g = g.to(layout.dtype)
-    return g if create_graph else wrap(g.array, g.layout)
+    return g if create_graph else wrap(g.array, g.facts)
 
 
 def _capture_edges(inputs: Sequence[Tensor]) -> list[tuple[Any, int]]:

@@ -201,7 +201,7 @@ class Engine:
             task.captured_vars[capture.output_idx] = captured
 
     def _accumulate(self, task: GraphTask, node: Any, g: Tensor | None, mine: bool) -> None:
-        stream = task.streams.get(node.layout.device) if task.streams else None
+        stream = task.streams.get(node.facts.device) if task.streams else None
         if g is None:
             pass  # nothing to add, but the hooks below still run
         elif task.create_graph or modes.special:
@@ -238,7 +238,7 @@ class Engine:
             if array is None or edge is None:
                 wrapped.append(None)
                 continue
-            layout = node_of(edge).layout
+            layout = node_of(edge).facts
             if layout.__class__ is tuple:
                 layout = layout[output_number(edge)]
             device = layout.device if layout is not None else _device_of_array(node, array)
@@ -266,9 +266,9 @@ class Engine:
             if stream is None:
                 buffer = _arrive(task, edge, next_node, g, fresh)
             else:
-                if g is not None and g.layout.device.index is not None:
-                    own = g.layout.device is device_of(next_node)
-                    hand_over(g, stream if own else task.streams[g.layout.device])
+                if g is not None and g.facts.device.index is not None:
+                    own = g.facts.device is device_of(next_node)
+                    hand_over(g, stream if own else task.streams[g.facts.device])
                 with stream:
                     buffer = _arrive(task, edge, next_node, g, fresh)
             if buffer is not None:
@@ -304,7 +304,7 @@ def stream_of(task: GraphTask, node: Node) -> Any:
 
 
 def _device_of_array(node: Node, array: Any) -> Any:
-    layout = node.layout
+    layout = node.facts
     if layout.__class__ is tuple:
         layout = next((part for part in layout if part is not None), None)
     if layout is not None:

@@ -239,7 +239,7 @@ class GraphRoot(Node):
         self.edges = edges
         self.gradients = gradients
         self.hooks = None
-        self.layout = None
+        self.facts = None
         self.seq = seq
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from ..tensor.tensor import Tensor, layout_of, wrap
 
 
 def _device(node: Node, i: int) -> Any:
-    layout = node.layout[i] if node.layout.__class__ is tuple else node.layout
+    layout = node.facts[i] if node.facts.__class__ is tuple else node.facts
     return layout.device
 
 
@@ -80,18 +80,18 @@ def _replace(tensors: list[Any], i: int, new: Any, node: Node) -> None:
         )
     old = tensors[i]
     if old is not None and (
-        new.layout.shape != old.layout.shape or new.layout.device is not old.layout.device
+        new.facts.shape != old.facts.shape or new.facts.device is not old.facts.device
     ):
         raise RuntimeError(
             f"hook has changed the size of value: a hook of {node.name()} got a gradient of shape "
-            f"{old.layout.shape} "
-            f"on {old.layout.device} and returned {new.layout.shape} on {new.layout.device}"
+            f"{old.facts.shape} "
+            f"on {old.facts.device} and returned {new.facts.shape} on {new.facts.device}"
         )
-    if old is not None and new.layout.dtype is not old.layout.dtype:
+    if old is not None and new.facts.dtype is not old.facts.dtype:
         raise RuntimeError(
             f"hook has changed the type of value: a hook of {node.name()} got "
-            f"{old.layout.dtype.name} and returned "
-            f"{new.layout.dtype.name}"
+            f"{old.facts.dtype.name} and returned "
+            f"{new.facts.dtype.name}"
         )
     tensors[i] = new
 

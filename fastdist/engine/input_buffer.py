@@ -29,7 +29,7 @@ class InputBuffer:
         have = self.values[position]
         if have is None:
             self.values[position] = value
-            self._mine |= (fresh and is_dense(value.array, value.layout)) << position
+            self._mine |= (fresh and is_dense(value.array, value.facts)) << position
             return
         bit = 1 << position
         self.values[position] = add_gradients(have, value, bool(self._mine & bit))

@@ -41,7 +41,7 @@ class AccumulateGrad(Node):
         self.seq = _LAST
         self.edges = ()
         self.hooks = None
-        self.layout: Layout = leaf.layout
+        self.facts: Layout = leaf.facts
         self.array = leaf.array
         self._storage = leaf._storage
         self.cls = leaf.__class__
@@ -63,14 +63,14 @@ class AccumulateGrad(Node):
                 leaf = self._variable()
                 if leaf is None:
                     leaf = object.__new__(self.cls)
-                    leaf.array, leaf.layout, leaf._storage = self.array, self.layout, self._storage
+                    leaf.array, leaf.facts, leaf._storage = self.array, self.facts, self._storage
                     leaf.edge, leaf.extra = self, None
                     self._variable = ref(leaf)
         return leaf
 
     def attach(self, leaf: Tensor) -> None:
         """Become the edge of leaf again, after requires_grad_ or a change of its data."""
-        self.array, self.layout, self._storage = leaf.array, leaf.layout, leaf._storage
+        self.array, self.facts, self._storage = leaf.array, leaf.facts, leaf._storage
         self._variable = ref(leaf)
         leaf.edge = self
 
@@ -84,10 +84,10 @@ class AccumulateGrad(Node):
                 self._follow(stream)
             grad = self.grad
             if grad is None:
-                backend = backend_of(self.layout.device.type)
-                layout = self.layout
+                backend = backend_of(self.facts.device.type)
+                layout = self.facts
                 if g.__class__ is Coo:
-                    layout = g.layout
+                    layout = g.facts
                 elif not (fresh and is_dense(g, layout)):
                     kept = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
                     backend.copy_into(kept, g)
@@ -96,18 +96,18 @@ class AccumulateGrad(Node):
                         layout = Layout.of(layout.dtype, layout.device, layout.shape)
                 self.grad = wrap(g, layout)
             elif g.__class__ is Coo or grad.array.__class__ is Coo:
-                added = wrap(g, layout_of(g, self.layout.device))
+                added = wrap(g, layout_of(g, self.facts.device))
                 if grad.edge is not None:
                     self.grad = _add(grad, added)
                 else:
                     self.grad = add_sparse(grad, added, in_place=True)
             elif grad.edge is None:
                 # In place, as PyTorch does with grad mode off: who holds `.grad` sees the sum grow.
-                backend_of(self.layout.device.type).add_into(grad.array, g)
+                backend_of(self.facts.device.type).add_into(grad.array, g)
                 if grad._storage is not None:
                     grad._storage.bump()
             else:
-                self.grad = _add(grad, wrap(g, layout_of(g, self.layout.device)))
+                self.grad = _add(grad, wrap(g, layout_of(g, self.facts.device)))
         if self.post_accumulate:
             self._run_post_accumulate()
 

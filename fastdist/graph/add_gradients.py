@@ -19,10 +19,10 @@ def add_gradients(have: Tensor, new: Tensor, mine: bool) -> Tensor:
     """
     if tls.grad or modes.special:
         return have + new
-    if have.layout.is_sparse or new.layout.is_sparse:
+    if have.facts.is_sparse or new.facts.is_sparse:
         return add_sparse(have, new, in_place=mine)
     total = have if mine else copy_gradient(have)
-    backend_of(total.layout.device.type).add_into(total.array, new.array)
+    backend_of(total.facts.device.type).add_into(total.array, new.array)
     return total
 
 
@@ -32,15 +32,15 @@ def add_sparse(have: Tensor, new: Tensor, *, in_place: bool) -> Tensor:
     Note    in_place changes `have` where it can hold the sum; the entries of a sparse one are never
             written over, and need no copies
     """
-    if not have.layout.is_sparse:
+    if not have.facts.is_sparse:
         with no_grad():
             return have.add_(new) if in_place else have + new
-    if not new.layout.is_sparse:
+    if not new.facts.is_sparse:
         with no_grad():
             return new + have
     total = have.array.plus(new.array)
     if not in_place:
-        return wrap(total, have.layout)
+        return wrap(total, have.facts)
     # Who holds the gradient sees it grow.
     have.array = total
     if have._storage is not None:
@@ -50,7 +50,7 @@ def add_sparse(have: Tensor, new: Tensor, *, in_place: bool) -> Tensor:
 
 def copy_gradient(grad: Tensor) -> Tensor:
     """Return a copy in memory of its own, C order, outside of any graph."""
-    layout = grad.layout
+    layout = grad.facts
     if layout.is_sparse:
         return wrap(grad.array, layout)
     backend = backend_of(layout.device.type)
@@ -61,7 +61,7 @@ def copy_gradient(grad: Tensor) -> Tensor:
 
 def first_gradient(root: Tensor) -> Tensor:
     """Return ones like root: the gradient that a pass begins with."""
-    layout = root.layout
+    layout = root.facts
     if not layout.shape and layout.device is CPU:
         return wrap(np.array(1, layout.dtype.numpy), layout)
     ones = np.ones(layout.shape, layout.dtype.numpy)

@@ -68,8 +68,8 @@ def require_no_nan(node: Node, results: Sequence[Any]) -> None:
     Raises  GraphError naming the Node and its output
     """
     for i, g in enumerate(results):
-        if isinstance(g, Tensor) and g.layout.dtype.is_floating_point:
-            values = backend_of(g.layout.device.type).to_numpy(g.array)
+        if isinstance(g, Tensor) and g.facts.dtype.is_floating_point:
+            values = backend_of(g.facts.device.type).to_numpy(g.array)
             if np.isnan(values).any():
                 raise GraphError(
                     f"Function '{node.name()}' returned nan values in its {i}th output."

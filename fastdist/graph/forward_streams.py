@@ -20,7 +20,7 @@ from .node import Node
 
 def device_of(node: Node) -> Device | None:
     """Return the device that a Node runs on, that of its first output on any; None for the CPU."""
-    layout = node.layout
+    layout = node.facts
     if layout.__class__ is tuple:
         for part in layout:
             if part is not None and part.device.index is not None:
@@ -35,7 +35,7 @@ def device_of(node: Node) -> Device | None:
 
 def devices_of(node: Node) -> Iterator[Device]:
     """Yield the devices of a Node's outputs, some perhaps again; not the CPU."""
-    for part in node.layout if node.layout.__class__ is tuple else (node.layout,):
+    for part in node.facts if node.facts.__class__ is tuple else (node.facts,):
         if part is not None and part.device.index is not None:
             yield part.device
 
@@ -52,12 +52,12 @@ def follow(stream: Any, made_on: Any, tensors: Iterable[Tensor]) -> None:
         return
     stream.wait_event(made_on.record_event())
     for tensor in tensors:
-        backend_of(tensor.layout.device.type).record_stream(tensor.array, stream)
+        backend_of(tensor.facts.device.type).record_stream(tensor.array, stream)
 
 
 def hand_over(g: Tensor, stream: Any) -> None:
     """Let stream wait for g, which the calling thread's current stream makes."""
-    device = g.layout.device
+    device = g.facts.device
     follow(stream, backend_of(device.type).current_stream(device.index), (g,))
 
 

@@ -68,13 +68,13 @@ class Node:
     Tensors; one with several outputs (`num_outputs > 1`) takes and gives tuples, with None for
     undefined gradients.
 
-    Note    `layout` is the output's (for several outputs: a tuple); `fresh` says that apply returns
+    Note    `facts` is the output's (for several outputs: a tuple); `fresh` says that apply returns
             arrays that nobody else holds, so that a gradient may be taken over instead of copied
     Thread  built by the recording thread; run by one engine thread at a time for a pass, several
             passes may overlap
     """
 
-    __slots__ = ("__weakref__", "edges", "hooks", "layout", "seq", "stream")
+    __slots__ = ("__weakref__", "edges", "facts", "hooks", "seq", "stream")
     is_accumulate: ClassVar[bool] = False
     fresh: ClassVar[bool] = False
     # Whether apply wants to be called where no output got a gradient; others then give None to all
@@ -85,7 +85,7 @@ class Node:
     num_outputs: int = 1
     edges: tuple[Any, ...]
     hooks: Hooks | None
-    layout: Any
+    facts: Any
     seq: int
     stream: Any  # only set for Nodes of a device, see graph/forward_streams.py
 

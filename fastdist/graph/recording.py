@@ -18,7 +18,7 @@ def begin_node(node: Node, edges: tuple[Any, ...], layout: Any) -> None:
     node.seq = next_sequence_number()
     node.edges = edges
     node.hooks = None
-    node.layout = layout
+    node.facts = layout
     if modes.tracers:
         note_forward(node)
     device = device_of(node)

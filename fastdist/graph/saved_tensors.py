@@ -70,14 +70,14 @@ def _count(change: int) -> None:
 class PackedTensor:
     """What stands for a saved tensor: its array is what the unpack hook returns."""
 
-    __slots__ = ("_packed", "_unpack", "extra", "layout")
+    __slots__ = ("_packed", "_unpack", "extra", "facts")
     # No changes in place are noticed through hooks.
     _storage: Storage | None = None
     edge: Any = _UNKNOWN
 
     def __init__(self, tensor: Tensor, hooks: tuple[Pack, Unpack]) -> None:
         pack, self._unpack = hooks
-        self.layout, self.extra = tensor.layout, tensor.extra
+        self.facts, self.extra = tensor.facts, tensor.extra
         before = tensor._version
         with no_grad():
             self._packed = pack(tensor)
@@ -101,7 +101,7 @@ class PackedTensor:
                 "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
                 f"{type(tensor).__name__}"
             )
-        given, wanted = tensor.layout, self.layout
+        given, wanted = tensor.facts, self.facts
         same = given.shape == wanted.shape and given.dtype is wanted.dtype
         if not same or given.device is not wanted.device:
             raise GraphError(
@@ -141,7 +141,7 @@ def pack_saved(node: Any, names: Iterable[str], operands: Sequence[Any]) -> None
     out = getattr(node, "out", None)
     if out is not None:
         array, _, _, extra = out
-        alias = wrap(array, node.layout)
+        alias = wrap(array, node.facts)
         alias.edge = node
         node.out = PackedOutput(PackedTensor(alias, hooks), extra)
 
@@ -159,7 +159,7 @@ def has_hooks() -> bool:
 def _is_number(tensor: Tensor) -> bool:
     array = tensor.array
     return (
-        not tensor.layout.shape
+        not tensor.facts.shape
         and tensor.edge is None
         and array.__class__ is np.ndarray
         and not array.flags.writeable

@@ -29,10 +29,10 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     edge = self.edge
     if requires_grad:
         if edge is None:
-            if not self.layout.dtype.is_floating_point:
+            if not self.facts.dtype.is_floating_point:
                 raise RuntimeError(
                     "only Tensors of floating point and complex dtype can require gradients, "
-                    f"got {self.layout.dtype.name}"
+                    f"got {self.facts.dtype.name}"
                 )
             accumulator_of(self)
     elif edge is not None:
@@ -94,19 +94,16 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
             )
         if grad is self:
             raise RuntimeError("can't assign Tensor as its own grad")
-        if grad.layout.shape != self.layout.shape:
+        if grad.facts.shape != self.facts.shape:
             raise ShapeError(
-                f"attempting to assign a gradient of size '{list(grad.layout.shape)}' to a tensor "
-                f"of size '{list(self.layout.shape)}'"
+                f"attempting to assign a gradient of size '{list(grad.facts.shape)}' to a tensor "
+                f"of size '{list(self.facts.shape)}'"
             )
-        if (
-            grad.layout.dtype is not self.layout.dtype
-            or grad.layout.device is not self.layout.device
-        ):
+        if grad.facts.dtype is not self.facts.dtype or grad.facts.device is not self.facts.device:
             raise RuntimeError(
-                f"attempting to assign a gradient with dtype '{grad.layout.dtype.name}' on "
-                f"{grad.layout.device} to a tensor with dtype '{self.layout.dtype.name}' on "
-                f"{self.layout.device}"
+                f"attempting to assign a gradient with dtype '{grad.facts.dtype.name}' on "
+                f"{grad.facts.device} to a tensor with dtype '{self.facts.dtype.name}' on "
+                f"{self.facts.device}"
             )
     edge = self.edge
     if edge.__class__ is AccumulateGrad:
@@ -139,7 +136,7 @@ def retain_grad(self: Tensor) -> None:
 
 def _copy(grad: Tensor) -> Tensor:
     # In C order: an expanded number could not be changed in place.
-    return grad.clone() if grad.layout.contiguous and 0 not in grad.array.strides else grad * 1
+    return grad.clone() if grad.facts.contiguous and 0 not in grad.array.strides else grad * 1
 
 
 def _retains_grad(self: Tensor) -> bool:

@@ -140,7 +140,7 @@ def attach_structured() -> None:
         # it meets in the dtype that both fit in.
         if isinstance(other, np.ndarray):
             other = from_users_array(other)
-            wanted = promote(other.layout.dtype, self.layout.dtype)
+            wanted = promote(other.facts.dtype, self.facts.dtype)
             other, self = other.to(wanted), self.to(wanted)
         return matmul(other, self)  # type: ignore[no-any-return]
 

@@ -49,7 +49,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
 def _written(
     self: Tensor, name: str, others: tuple[Tensor, ...], function: Callable[..., Any]
 ) -> Tensor:
-    layout = self.layout
+    layout = self.facts
     if self.edge is not None:
         raise GraphError(
             f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() "
@@ -58,10 +58,10 @@ def _written(
     if layout.device is not CPU:
         raise TypeError(f"{name} is only implemented on CPU tensors, got one on {layout.device}")
     for other in others:
-        if other.layout.dtype is not layout.dtype or other.layout.device is not CPU:
+        if other.facts.dtype is not layout.dtype or other.facts.device is not CPU:
             raise DTypeError(
                 f"{name}: expected {layout.dtype.name} on cpu for each other tensor (got "
-                f"{other.layout.dtype.name} on {other.layout.device})"
+                f"{other.facts.dtype.name} on {other.facts.device})"
             )
     given = [self, *[OPS["expand"].public(other, layout.shape) for other in others]]
     columns = [one.detach().to_numpy().reshape(-1).tolist() for one in given]
@@ -84,7 +84,7 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
 
     Raises  RuntimeError for a vector, and for more than two axes of unequal lengths
     """
-    shape, strides = self.layout.shape, self.stride()
+    shape, strides = self.facts.shape, self.stride()
     if len(shape) < 2:
         raise ShapeError("dimensions must larger than 1")
     if len(shape) > 2 and len(set(shape)) > 1:
@@ -93,7 +93,7 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     _fill_each(self, size, step, 0, fill_value)
     width = shape[1]
     if wrap and len(shape) == 2 and shape[0] > width + 1:
-        rest = -(-self.layout.numel // (size + 1)) - size
+        rest = -(-self.facts.numel // (size + 1)) - size
         _fill_each(self, rest, step, strides[0] * (width + 1), fill_value)
     return self
 

@@ -58,7 +58,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
-    if not isinstance(self.array, np.ndarray) and not force and not self.layout.is_sparse:
+    if not isinstance(self.array, np.ndarray) and not force and not self.facts.is_sparse:
         raise TypeError(
             f"can't convert {self.device} device type tensor to numpy. "
             "Use Tensor.cpu() to copy the tensor to host memory first."
@@ -69,7 +69,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
     """Let NumPy take this tensor as an array."""
-    if not isinstance(self.array, np.ndarray) and not self.layout.is_sparse:
+    if not isinstance(self.array, np.ndarray) and not self.facts.is_sparse:
         raise DeviceError(f"a tensor on {self.device} is no NumPy array; use .cpu() first")
     return np.array(numpy(self), dtype=dtype, copy=copy)
 
@@ -83,7 +83,7 @@ def new_zeros(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
     """Return zeros of size, in this tensor's dtype and on its device unless told otherwise."""
-    if self.layout.is_sparse:
+    if self.facts.is_sparse:
         return _no_entries(self, size, dtype, device, **more)
     return creation.zeros(*size, **_like(self, dtype, device), **more)
 
@@ -100,7 +100,7 @@ def new_empty(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
     """Return memory of size, in this tensor's dtype and on its device unless told otherwise."""
-    if self.layout.is_sparse:
+    if self.facts.is_sparse:
         return _no_entries(self, size, dtype, device, **more)
     return creation.empty(*size, **_like(self, dtype, device), **more)
 
@@ -138,19 +138,19 @@ def new_tensor(
 
 
 def _require_dense(name: str, self: Tensor) -> None:
-    if self.layout.is_sparse:
+    if self.facts.is_sparse:
         raise refusal(name, self)
 
 
 def _like(self: Tensor, dtype: Any, device: Any) -> dict[str, Any]:
-    layout = self.layout
+    layout = self.facts
     return {"dtype": dtype or layout.dtype, "device": layout.device if device is None else device}
 
 
 def _data(self: Tensor) -> Tensor:
     """This tensor's memory outside of any graph; assigning gives this tensor other memory."""
     # As in PyTorch, changes through .data are not counted: nobody is told.
-    data = wrap(self.array, self.layout)
+    data = wrap(self.array, self.facts)
     return data if self._storage is None else bound(data, root_of(self))
 
 
@@ -159,7 +159,7 @@ def _set_data(self: Tensor, data: Tensor) -> None:
         raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
     # The count of changes goes on: who saved this tensor before must see that it is another.
     version = self._version
-    self.array, self.layout = data.array, data.layout
+    self.array, self.facts = data.array, data.facts
     self._storage = None
     if data._storage is not None:
         bound(self, root_of(data))
@@ -171,9 +171,9 @@ def _set_data(self: Tensor, data: Tensor) -> None:
 
 def _transposed(self: Tensor) -> Tensor:
     """This tensor with its axes in the opposite order."""
-    if len(self.layout.shape) == 2:
+    if len(self.facts.shape) == 2:
         return OPS["permute"].public(self, 1, 0)  # type: ignore[no-any-return]
-    if not self.layout.shape:
+    if not self.facts.shape:
         warn_caller(
             "Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.",
             once=True,
@@ -186,7 +186,7 @@ def _transposed(self: Tensor) -> Tensor:
             "reverse the dimensions of a tensor.",
             once=True,
         )
-    return OPS["permute"].public(self, *range(len(self.layout.shape))[::-1])  # type: ignore[no-any-return]
+    return OPS["permute"].public(self, *range(len(self.facts.shape))[::-1])  # type: ignore[no-any-return]
 
 
 def _matrices_transposed(self: Tensor) -> Tensor:
@@ -204,17 +204,17 @@ def _matrix_adjoint(self: Tensor) -> Tensor:
 
     Raises  RuntimeError for more or fewer axes, none of them excepted
     """
-    if len(self.layout.shape) not in (0, 2):
+    if len(self.facts.shape) not in (0, 2):
         raise ShapeError(
             "tensor.H is only supported on matrices (2-D tensors). Got "
-            f"{len(self.layout.shape)}-D tensor. For batches of matrices, consider using tensor.mH"
+            f"{len(self.facts.shape)}-D tensor. For batches of matrices, consider using tensor.mH"
         )
     return _transposed(self)
 
 
 def _reversed(self: Tensor) -> Tensor:
     """Return a copy with the rows in the opposite order."""
-    return OPS["flip"].public(self, 0) if self.layout.shape else self
+    return OPS["flip"].public(self, 0) if self.facts.shape else self
 
 
 def _contains(self: Tensor, element: Any) -> bool:
@@ -259,7 +259,7 @@ def _delete_item(self: Tensor, index: Any) -> None:
 
 def _iter(self: Tensor) -> Iterator[Tensor]:
     """Walk the rows: views that share one Node, so that their gradients are put together once."""
-    if not self.layout.shape:
+    if not self.facts.shape:
         raise TypeError("iteration over a 0-d tensor")
     return iter(joining.unbind(self))
 
@@ -281,9 +281,9 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
     """
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"as_subclass(): cls must be a type of Tensor, got {cls!r}")
-    seen = self.view(self.layout.shape)
+    seen = self.view(self.facts.shape)
     out: Any = object.__new__(cls)
-    out.array, out.layout, out.edge = seen.array, seen.layout, seen.edge
+    out.array, out.facts, out.edge = seen.array, seen.facts, seen.edge
     out.extra, out._storage = seen.extra, seen._storage
     storage_of(self).add_view(out)
     return out

@@ -51,30 +51,30 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     """Return memory of the sizes given or a copy of the data given, in this tensor's dtype and on
     its device, as the old constructors do.
     """
-    if self.layout.is_sparse:
+    if self.facts.is_sparse:
         raise refusal("new", self)
-    place = self.layout.device if device is None else device
-    return new_of_dtype(self.layout.dtype, args, place)
+    place = self.facts.device if device is None else device
+    return new_of_dtype(self.facts.dtype, args, place)
 
 
 def _is_sparse(self: Tensor) -> bool:
     """Whether the elements are held as coordinates and values."""
-    return self.layout.is_sparse
+    return self.facts.is_sparse
 
 
 def sparse_dim(self: Tensor) -> int:
     """Return how many axes the coordinates have; 0 for a dense tensor."""
-    return int(self.array.indices.shape[0]) if self.layout.is_sparse else 0
+    return int(self.array.indices.shape[0]) if self.facts.is_sparse else 0
 
 
 def dense_dim(self: Tensor) -> int:
     """Return how many axes each value has."""
-    return len(self.layout.shape) - sparse_dim(self)
+    return len(self.facts.shape) - sparse_dim(self)
 
 
 def _entries(name: str) -> Any:
     def entries(self: Tensor) -> Any:
-        if not self.layout.is_sparse:
+        if not self.facts.is_sparse:
             raise refusal(name, self)
         if name == "_nnz":
             return int(self.array.indices.shape[1])
@@ -90,7 +90,7 @@ def dim_order(self: Tensor, *, ambiguity_check: bool = False) -> tuple[int, ...]
 
     Raises  RuntimeError, with ambiguity_check, where axes of length 1 or walked twice leave it open
     """
-    shape, strides = self.layout.shape, self.stride()
+    shape, strides = self.facts.shape, self.stride()
     steps = [step for n, step in zip(shape, strides, strict=True) if n != 1]
     if ambiguity_check and (len(set(steps)) < len(shape) or 0 in steps):
         raise ShapeError(
@@ -98,7 +98,7 @@ def dim_order(self: Tensor, *, ambiguity_check: bool = False) -> tuple[int, ...]
             "memory formats."
         )
     # An axis that nobody walks, or that stays in one place, keeps its own.
-    order = memory_order(self.layout)
+    order = memory_order(self.facts)
     return tuple(range(len(shape)) if order is None else order)
 
 
@@ -111,12 +111,12 @@ def record_stream(self: Tensor, stream: Any) -> None:
     """Keep this tensor's memory, once freed, from new use until the stream's work of now is done;
     on the CPU there is nothing to do.
     """
-    backend_of(self.layout.device.type).record_stream(self.array, stream)
+    backend_of(self.facts.device.type).record_stream(self.array, stream)
 
 
 def storage_type(self: Tensor) -> Any:
     """Return the class of the dtype's storage, such as FloatStorage."""
-    return TYPED_STORAGES[f"{STORAGE_WORDS[self.layout.dtype]}Storage"]
+    return TYPED_STORAGES[f"{STORAGE_WORDS[self.facts.dtype]}Storage"]
 
 
 def _name(self: Tensor) -> None:
@@ -130,7 +130,7 @@ def _volatile(self: Tensor) -> bool:
 
 def _grad_dtype(self: Tensor) -> DType:
     """The dtype of this tensor's gradient: its own."""
-    return self.layout.dtype
+    return self.facts.dtype
 
 
 def _refused(type: str) -> Any:

@@ -22,7 +22,7 @@ def construct(*args: Any, device: Any = None) -> Tensor:
     dtype; or another handle to the Tensor given.
     """
     if len(args) == 1 and isinstance(args[0], Tensor):
-        return args[0].view(args[0].layout.shape)
+        return args[0].view(args[0].facts.shape)
     return new_of_dtype(get_default_dtype(), args, device)
 
 
@@ -51,7 +51,7 @@ class _TypedTensor(type):
         if len(args) != 1 or not isinstance(args[0], Tensor):
             return new_of_dtype(cls.dtype, args)
         if not isinstance(args[0], cls):
-            layout = args[0].layout
+            layout = args[0].facts
             raise DTypeError(
                 f"expected {cls.dtype.name} on cpu (got {layout.dtype.name} on {layout.device}); "
                 "cast with .to()"
@@ -61,7 +61,7 @@ class _TypedTensor(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         if not isinstance(instance, Tensor):
             return False
-        return instance.layout.dtype is cls.dtype and instance.layout.device is CPU
+        return instance.facts.dtype is cls.dtype and instance.facts.device is CPU
 
 
 class _TypedSparseTensor(_TypedTensor):

@@ -119,7 +119,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     ) -> UninitializedBuffer:
         source = empty(0, device=device, dtype=dtype)
         made: UninitializedBuffer = object.__new__(cls)
-        made.array, made.layout, made._storage = source.array, source.layout, source._storage
+        made.array, made.facts, made._storage = source.array, source.facts, source._storage
         made.edge = made.extra = None
         return made
 

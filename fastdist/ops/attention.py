@@ -38,7 +38,7 @@ def scaled_dot_product_attention(
     _require_fitting(query, key, value, attn_mask, is_causal)
     if enable_gqa:
         key, value = (_shared_heads(query, one) for one in (key, value))
-    factor = 1.0 / math.sqrt(query.layout.shape[-1]) if scale is None else scale
+    factor = 1.0 / math.sqrt(query.facts.shape[-1]) if scale is None else scale
     weights = _weights(query * factor @ key.transpose(-2, -1), attn_mask, is_causal)
     if dropout_p:
         weights = dropout(weights, dropout_p)
@@ -51,29 +51,29 @@ def _weights(scores: Any, mask: Any, is_causal: bool) -> Any:
     There softmax alone would give NaN, and so would its gradient: what masks such a row is taken
     away before, and its weights after.
     """
-    shape, device = scores.layout.shape, scores.layout.device
+    shape, device = scores.facts.shape, scores.facts.device
     if is_causal:
         # Each query may look at the first key, so no row is wholly masked.
-        dtype = scores.layout.dtype
+        dtype = scores.facts.dtype
         later: Any = full(shape[-2:], -math.inf, dtype=dtype, device=device).triu(1)
         return softmax.public(scores + later, -1)
     if mask is None:
         return softmax.public(scores, -1)
-    if broadcast_shapes("scaled_dot_product_attention", [shape, mask.layout.shape]) != shape:
+    if broadcast_shapes("scaled_dot_product_attention", [shape, mask.facts.shape]) != shape:
         raise ShapeError(
             f"output with shape {list(shape)} doesn't match the broadcast shape of the scores and "
-            f"attn_mask: it is {list(mask.layout.shape)}, expected one that broadcasts to them"
+            f"attn_mask: it is {list(mask.facts.shape)}, expected one that broadcasts to them"
         )
-    if mask.layout.dtype is bool_:
-        dtype = scores.layout.dtype
+    if mask.facts.dtype is bool_:
+        dtype = scores.facts.dtype
         mask = zeros_like(mask, dtype=dtype).masked_fill(mask.logical_not(), -math.inf)
     blind = (mask == -math.inf).all(-1, keepdim=True)
-    scores = scores + mask.masked_fill(blind, 0.0).to(scores.layout.dtype)
+    scores = scores + mask.masked_fill(blind, 0.0).to(scores.facts.dtype)
     return softmax.public(scores, -1).masked_fill(blind, 0.0)
 
 
 def _require_fitting(query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> None:
-    layouts = [one.layout for one in (query, key, value)]
+    layouts = [one.facts for one in (query, key, value)]
     if any(len(one.shape) < 2 for one in layouts):
         q, k, v = (len(one.shape) for one in layouts)
         raise ShapeError(
@@ -94,10 +94,10 @@ def _require_fitting(query: Any, key: Any, value: Any, mask: Any, is_causal: boo
             "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
             "is_causal=True"
         )
-    if mask.layout.dtype not in (bool_, float32, dtype):
+    if mask.facts.dtype not in (bool_, float32, dtype):
         raise DTypeError(
             "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
-            f"attn_mask.dtype: {mask.layout.dtype.name} and  query.dtype: {dtype.name} instead."
+            f"attn_mask.dtype: {mask.facts.dtype.name} and  query.dtype: {dtype.name} instead."
         )
 
 

@@ -46,8 +46,8 @@ def _average(
     if divisor == 0:
         raise ShapeError("divisor must be not zero")
     kernel = "avg_pool3d_out_frame" if axes == 3 else "avg_pool2d"
-    require_dtype(kernel, input.layout.dtype, fits=lambda d: d.is_floating_point or d is int64)
-    lengths = input.layout.shape[-axes:]
+    require_dtype(kernel, input.facts.dtype, fits=lambda d: d.is_floating_point or d is int64)
+    lengths = input.facts.shape[-axes:]
     recipes = [("windows", n, w.outputs, *w[:3]) for n, w in zip(lengths, found, strict=True)]
     sums = weighed(input, recipes)
     by = divisor or _counts(found, lengths, count_include_pad)
@@ -69,8 +69,8 @@ def _counts(found: tuple[Window, ...], lengths: tuple[int, ...], with_padding: b
 
 def _divided(sums: Any, by: Any) -> Any:
     if isinstance(by, np.ndarray):
-        by = from_array(by).to(sums.layout.dtype).to(sums.layout.device)
-    if sums.layout.dtype is int64:
+        by = from_array(by).to(sums.facts.dtype).to(sums.facts.device)
+    if sums.facts.dtype is int64:
         return sums.div(by, rounding_mode="trunc")
     return sums if by.__class__ is int and by == 1 else sums / by
 
@@ -88,7 +88,7 @@ def avg_pool1d(
 
     Shape   (..., channels, n) -> (..., channels, windows)
     """
-    shape = input.layout.shape
+    shape = input.facts.shape
     if len(shape) not in (2, 3):
         raise ShapeError(
             f"Expected 2 to 3 dimensions, but got {len(shape)}-dimensional tensor for argument #1 "
@@ -155,10 +155,10 @@ def adaptive_average(function: str, input: Tensor, output_size: Any, axes: int) 
     """Return the averages of as many parts of the last axes as are asked for."""
     lengths = adaptive_lengths(function, input, output_size, axes, channels=False)
     kernel = "adaptive_avg_pool3d_cpu" if axes == 3 else "adaptive_avg_pool2d"
-    require_dtype(kernel, input.layout.dtype, fits=lambda d: d.is_floating_point)
+    require_dtype(kernel, input.facts.dtype, fits=lambda d: d.is_floating_point)
     if set(lengths) == {1}:
         return input.mean(tuple(range(-axes, 0)), keepdim=True)
-    before = input.layout.shape[-axes:]
+    before = input.facts.shape[-axes:]
     recipes = [("parts", n, m) for n, m in zip(before, lengths, strict=True)]
     return cast(Tensor, _divided(weighed(input, recipes), _part_sizes(before, lengths)))
 

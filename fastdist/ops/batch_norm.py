@@ -39,7 +39,7 @@ def _require_channeled(name: str, layout: Layout, *parameters: Tensor | None) ->
 
 @normalize_channels.plan
 def _(input: Tensor, weight: Any, bias: Any, eps: float) -> Plan:
-    layout = input.layout
+    layout = input.facts
     row = (layout.shape[1:2], float32 if layout.dtype is float16 else layout.dtype)
     return Plan(layout.shape, layout.dtype, (eps,), extra_outputs=(row, row))
 
@@ -54,14 +54,14 @@ def _normal(input: Any, eps: float) -> tuple[Any, Any]:
     """Return the normalised channels and what they were multiplied by, as expressions that can be
     differentiated again.
     """
-    axes, _ = _places(input.layout.shape)
+    axes, _ = _places(input.facts.shape)
     away = input - input.mean(axes, True)
     scale = ((away * away).mean(axes, True) + eps).rsqrt()
     return away * scale, scale
 
 
 def _slope(g: Any, normal: Any, scale: Any) -> Any:
-    axes, _ = _places(g.layout.shape)
+    axes, _ = _places(g.facts.shape)
     even, along = g.mean(axes, True), (g * normal).mean(axes, True)
     return (g - even - normal * along) * scale
 
@@ -70,7 +70,7 @@ def _slope(g: Any, normal: Any, scale: Any) -> Any:
 def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> Any:
     if not (tls.grad or modes.special):
         return normalize_channels_gradients.public(g, input, weight, *others, eps, wanted[0])
-    axes, kept = _places(input.layout.shape)
+    axes, kept = _places(input.facts.shape)
     normal, scale = _normal(input, eps)
     slope = g if weight is None else g * weight.reshape(kept)
     return _slope(slope, normal, scale), (g * normal).sum(axes), g.sum(axes)
@@ -78,7 +78,7 @@ def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> 
 
 @normalize_channels.jvp
 def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: float) -> Any:
-    _, kept = _places(input.layout.shape)
+    _, kept = _places(input.facts.shape)
     normal, scale = _normal(input, eps)
     total = None
     if input_t is not None:
@@ -88,7 +88,7 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: fl
         part = normal * weight_t.reshape(kept)
         total = part if total is None else total + part
     if bias_t is not None:
-        part = bias_t.reshape(kept).expand(input.layout.shape)
+        part = bias_t.reshape(kept).expand(input.facts.shape)
         total = part if total is None else total + part
     return total
 
@@ -118,15 +118,15 @@ def _(
     eps: float,
     is_whole: bool,
 ) -> Plan:
-    row = (mean.layout.shape, mean.layout.dtype)
-    shape = input.layout.shape if is_whole else (0,)
-    return Plan(shape, input.layout.dtype, (eps,), extra_outputs=(row, row))
+    row = (mean.facts.shape, mean.facts.dtype)
+    shape = input.facts.shape if is_whole else (0,)
+    return Plan(shape, input.facts.dtype, (eps,), extra_outputs=(row, row))
 
 
 def _require_channels(channels: int, **given: Tensor | None) -> None:
     for name, one in given.items():
-        if one is not None and one.layout.numel != channels:
-            raise ShapeError(f"{name} should contain {channels} elements not {one.layout.numel}")
+        if one is not None and one.facts.numel != channels:
+            raise ShapeError(f"{name} should contain {channels} elements not {one.facts.numel}")
 
 
 @composite(functional=True, function=False, method=False)
@@ -146,8 +146,8 @@ def batch_norm(
     Note    training takes the numbers of the batch, and moves running_mean and running_var by
             momentum towards them; else these are taken
     """
-    shape = input.layout.shape
-    _require_channeled("batch_norm", input.layout, running_mean, running_var, weight, bias)
+    shape = input.facts.shape
+    _require_channeled("batch_norm", input.facts, running_mean, running_var, weight, bias)
     if training:
         _require_several(shape)
     if (running_mean is None) is not (running_var is None) and training:
@@ -157,7 +157,7 @@ def batch_norm(
     )
     if training:
         out, mean, variance = normalize_channels.public(input, weight, bias, eps)
-        if running_mean is not None and input.layout.numel:
+        if running_mean is not None and input.facts.numel:
             _follow(running_mean, running_var, mean, variance, shape, momentum)
         return out  # type: ignore[no-any-return]
     for name, one in (("running_mean", running_mean), ("running_var", running_var)):
@@ -182,17 +182,17 @@ def _follow(
     n = shape[0] * math.prod(shape[2:])
     with no_grad():
         mean, variance = mean.detach(), variance.detach() * (n / max(n - 1, 1))
-        dtype = running_mean.layout.dtype
-        if mean.layout.dtype is not dtype:
+        dtype = running_mean.facts.dtype
+        if mean.facts.dtype is not dtype:
             mean, variance = mean.to(dtype), variance.to(dtype)
-        running_mean.lerp_(mean.reshape(running_mean.layout.shape), momentum)
-        running_var.lerp_(variance.reshape(running_var.layout.shape), momentum)
+        running_mean.lerp_(mean.reshape(running_mean.facts.shape), momentum)
+        running_var.lerp_(variance.reshape(running_var.facts.shape), momentum)
 
 
 def _by_known(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Tensor:
     """Return input normalised by given numbers: one product and one sum for each element."""
-    dtype = input.layout.dtype
-    _, kept = _places(input.layout.shape)
+    dtype = input.facts.dtype
+    _, kept = _places(input.facts.shape)
     scale = (variance + eps).rsqrt()
     if weight is not None:
         scale = scale * weight
@@ -219,8 +219,8 @@ def instance_norm(
     Note    running_mean and running_var move by momentum towards the means over the samples, or
             stand in for the samples' own numbers where use_input_stats is False
     """
-    shape = input.layout.shape
-    _require_channeled("instance_norm", input.layout, running_mean, running_var, weight, bias)
+    shape = input.facts.shape
+    _require_channeled("instance_norm", input.facts, running_mean, running_var, weight, bias)
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError(
@@ -237,7 +237,7 @@ def instance_norm(
     n, channels = shape[:2]
     rows: Any = input.reshape(1, n * channels, *shape[2:])
     found, mean, variance = normalize_channels.public(rows, None, None, eps)
-    if running_mean is not None and input.layout.numel:
+    if running_mean is not None and input.facts.numel:
         means, variances = (one.reshape(n, channels).mean(0) for one in (mean, variance))
         _follow(running_mean, running_var, means, variances, (1, channels, *shape[2:]), momentum)
     return _scaled(found.reshape(shape), weight, bias)
@@ -245,8 +245,8 @@ def instance_norm(
 
 def _scaled(normal: Any, weight: Any, bias: Any) -> Tensor:
     """Return normal * weight + bias, of channels."""
-    dtype = normal.layout.dtype
-    _, kept = _places(normal.layout.shape)
+    dtype = normal.facts.dtype
+    _, kept = _places(normal.facts.shape)
     weight, bias = (one if one is None else one.to(dtype).reshape(kept) for one in (weight, bias))
     if weight is None:
         return normal if bias is None else normal + bias  # type: ignore[no-any-return]
@@ -268,8 +268,8 @@ def group_norm(
 
     Shape   (N, C, ...) -> the same
     """
-    shape = input.layout.shape
-    _require_channeled("group_norm", input.layout, weight, bias)
+    shape = input.facts.shape
+    _require_channeled("group_norm", input.facts, weight, bias)
     n, channels = shape[:2]
     if num_groups <= 0 or channels % num_groups:
         raise ShapeError(
@@ -277,16 +277,16 @@ def group_norm(
             f"shape {list(shape)} and num_groups={num_groups}"
         )
     for name, one in (("weight", weight), ("bias", bias)):
-        if one is not None and one.layout.shape != (channels,):
+        if one is not None and one.facts.shape != (channels,):
             raise ShapeError(
                 f"Expected {name} to be a vector of size equal to the number of channels in input, "
-                f"but got {name} of shape {list(one.layout.shape)} and input of shape {list(shape)}"
+                f"but got {name} of shape {list(one.facts.shape)} and input of shape {list(shape)}"
             )
     if n * (channels // num_groups) * math.prod(shape[2:]) == 1:
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {list(shape)}"
         )
-    length = input.layout.numel // max(n * num_groups, 1)
+    length = input.facts.numel // max(n * num_groups, 1)
     rows = input.reshape(1, n * num_groups, length)
     found = normalize_channels.public(rows, None, None, eps)[0]
     return _scaled(found.reshape(shape), weight, bias)

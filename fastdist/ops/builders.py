@@ -72,7 +72,7 @@ def logspace(
 @composite()
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Return matrices in the axes dim1 and dim2 with input's last axis on their diagonals."""
-    shape = input.layout.shape
+    shape = input.facts.shape
     ndim = len(shape) + 1
     first, second = (normalize_axis("diag_embed", dim, ndim) for dim in (dim1, dim2))
     if not shape:
@@ -100,19 +100,19 @@ def block_diag(*tensors: Any) -> Tensor:
         return zeros(1, 0)
     blocks: list[Any] = []
     for i, one in enumerate(tensors):
-        if len(one.layout.shape) > 2:
+        if len(one.facts.shape) > 2:
             raise ShapeError(
                 "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input "
-                f"{i} has {len(one.layout.shape)} dimensions"
+                f"{i} has {len(one.facts.shape)} dimensions"
             )
-        n = one.layout.shape[-1] if one.layout.shape else 1
-        blocks.append(one if len(one.layout.shape) == 2 else one.reshape(1, n))
-    width = sum(one.layout.shape[1] for one in blocks)
+        n = one.facts.shape[-1] if one.facts.shape else 1
+        blocks.append(one if len(one.facts.shape) == 2 else one.reshape(1, n))
+    width = sum(one.facts.shape[1] for one in blocks)
     lines, before = [], 0
     for one in blocks:
-        height, own = one.layout.shape
+        height, own = one.facts.shape
         sides = [
-            zeros(height, n, dtype=one.layout.dtype, device=one.layout.device)
+            zeros(height, n, dtype=one.facts.dtype, device=one.facts.device)
             for n in (before, width - before - own)
         ]
         lines.append(cat([sides[0], one, sides[1]], 1))
@@ -122,8 +122,8 @@ def block_diag(*tensors: Any) -> Tensor:
 
 def _require_vectors(tensors: Any) -> None:
     for one in tensors:
-        if len(one.layout.shape) != 1:
-            raise ShapeError(f"Expect a 1D vector, but got shape {list(one.layout.shape)}")
+        if len(one.facts.shape) != 1:
+            raise ShapeError(f"Expect a 1D vector, but got shape {list(one.facts.shape)}")
 
 
 @composite(method=False)
@@ -142,18 +142,18 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r < 0:
         raise ShapeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
-        return zeros(0, dtype=input.layout.dtype, device=input.layout.device)
+        return zeros(0, dtype=input.facts.dtype, device=input.facts.device)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    found = np.array(list(choose(range(input.layout.numel), r)), np.int64).reshape(-1, r)
-    places = from_array(found).to(input.layout.device)
+    found = np.array(list(choose(range(input.facts.numel), r)), np.int64).reshape(-1, r)
+    places = from_array(found).to(input.facts.device)
     return input.index_select(0, places.reshape(-1)).reshape(found.shape)
 
 
 @composite(method=False)
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """Return the places along each axis of shape that indices into its flat order stand for."""
-    if indices.layout.dtype.is_floating_point:
-        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.layout.dtype}")
+    if indices.facts.dtype.is_floating_point:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.facts.dtype}")
     sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
@@ -168,11 +168,11 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
 @composite(method=False)
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """Return the powers of a vector's elements as rows, the highest first unless increasing."""
-    if len(x.layout.shape) != 1:
+    if len(x.facts.shape) != 1:
         raise ShapeError("x must be a one-dimensional tensor.")
-    count = x.layout.numel if N is None else N
+    count = x.facts.numel if N is None else N
     if count < 0:
         raise ShapeError(f"N must be non-negative, got {count}")
-    powers = arange(count, device=x.layout.device)
+    powers = arange(count, device=x.facts.device)
     made: Any = x.unsqueeze(-1) ** (powers if increasing else powers.flip(0))
-    return made if x.layout.dtype.is_floating_point else made.to(int64)  # type: ignore[no-any-return]
+    return made if x.facts.dtype.is_floating_point else made.to(int64)  # type: ignore[no-any-return]

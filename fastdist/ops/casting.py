@@ -44,7 +44,7 @@ for _name, _dtype in (
 @composite(function=False)
 def type_as(input: Tensor, other: Tensor) -> Tensor:
     """Return input in other's dtype."""
-    return to(input, other.layout.dtype)
+    return to(input, other.facts.dtype)
 
 
 _TYPE_NAMES = {
@@ -65,11 +65,11 @@ def type_(input: Tensor, dtype: DType | str | None = None, non_blocking: bool = 
     """Return the tensor in dtype (itself if it is), or without dtype its type's name, such as
     fastdist.FloatTensor.
     """
-    device = input.layout.device
+    device = input.facts.device
     if dtype is None:
         place = "" if device is CPU else f"{device.type}."
-        place += "sparse." if input.layout.is_sparse else ""
-        return f"fastdist.{place}{_TYPE_NAMES[input.layout.dtype]}Tensor"
+        place += "sparse." if input.facts.is_sparse else ""
+        return f"fastdist.{place}{_TYPE_NAMES[input.facts.dtype]}Tensor"
     if isinstance(dtype, str):
         name = dtype.rpartition(".")[2]
         known = {f"{word}Tensor": one for one, word in _TYPE_NAMES.items()}
@@ -104,16 +104,14 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """Return whether shape and all elements agree, as a Python bool; NaN agrees with nothing."""
     if not isinstance(other, Tensor):
         raise TypeError(f"equal(): expected a Tensor, got {type(other).__name__}")
-    if input.layout.shape != other.layout.shape:
+    if input.facts.shape != other.facts.shape:
         return False
     return bool(np.array_equal(_values(input), _values(other)))
 
 
 def _require_same_dtype(name: str, input: Tensor, other: Tensor) -> None:
-    if input.layout.dtype is not other.layout.dtype:
-        raise DTypeError(
-            f"{name}: {input.layout.dtype.name} did not match {other.layout.dtype.name}"
-        )
+    if input.facts.dtype is not other.facts.dtype:
+        raise DTypeError(f"{name}: {input.facts.dtype.name} did not match {other.facts.dtype.name}")
 
 
 @composite()
@@ -130,12 +128,12 @@ def isclose(
         if bound < 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {bound}")
     near: Any = input == other
-    if equal_nan and input.layout.dtype.is_floating_point:
+    if equal_nan and input.facts.dtype.is_floating_point:
         near = near.logical_or(input.isnan().logical_and(other.isnan()))
     if rtol == 0 and atol == 0:
         return near  # type: ignore[no-any-return]
     wide = [
-        one if one.layout.dtype.is_floating_point else to(one, dtypes.float64)
+        one if one.facts.dtype.is_floating_point else to(one, dtypes.float64)
         for one in (input, other)
     ]
     a: Any = wide[0].detach()
@@ -183,19 +181,19 @@ def is_tensor(obj: Any) -> bool:
 @composite(method=False)
 def is_floating_point(input: Tensor) -> bool:
     """Return whether input's dtype is floating."""
-    return input.layout.dtype.is_floating_point
+    return input.facts.dtype.is_floating_point
 
 
 @composite(method=False)
 def is_complex(input: Tensor) -> bool:
     """Return whether input's dtype is complex: none is so far."""
-    return input.layout.dtype.is_complex
+    return input.facts.dtype.is_complex
 
 
 @composite(method=False)
 def is_signed(input: Tensor) -> bool:
     """Return whether input's dtype has negative numbers."""
-    return input.layout.dtype.is_signed
+    return input.facts.dtype.is_signed
 
 
 @composite()
@@ -210,10 +208,10 @@ def is_nonzero(input: Tensor) -> bool:
 @composite()
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Return whether the shapes agree."""
-    return input.layout.shape == other.layout.shape
+    return input.facts.shape == other.facts.shape
 
 
 @composite(method=False)
 def numel(input: Tensor) -> int:
     """Return the number of elements."""
-    return input.layout.numel
+    return input.facts.numel

@@ -180,19 +180,19 @@ def _transposed(
 
 
 def _of_batch(axes: int, input: Tensor, weight: Tensor, bias: Any, how: _Asked) -> Tensor:
-    found = len(input.layout.shape)
+    found = len(input.facts.shape)
     if found == axes + 2:
         return _convolved(input, weight, bias, how)
     if found != axes + 1:
         raise ShapeError(
             f"Expected {axes + 1}D (unbatched) or {axes + 2}D (batched) input to {how.name}, but "
-            f"got input of size: {list(input.layout.shape)}"
+            f"got input of size: {list(input.facts.shape)}"
         )
     return _convolved(input.unsqueeze(0), weight, bias, how).squeeze(0)
 
 
 def _convolved(input: Tensor, weight: Tensor, bias: Any, how: _Asked) -> Tensor:
-    layouts = input.layout, weight.layout, None if bias is None else bias.layout
+    layouts = input.facts, weight.facts, None if bias is None else bias.facts
     _require_one_dtype(*layouts)
     shapes = [None if one is None else one.shape for one in layouts]
     op = convolve_back if how.transposed else convolve

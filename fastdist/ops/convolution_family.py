@@ -48,8 +48,8 @@ def _(
     dilation: tuple[int, ...],
     groups: int,
 ) -> Plan:
-    shape = (input.layout.shape[0], weight.layout.shape[0], *size)
-    return Plan(shape, input.layout.dtype, (stride, padding, dilation, groups))
+    shape = (input.facts.shape[0], weight.facts.shape[0], *size)
+    return Plan(shape, input.facts.dtype, (stride, padding, dilation, groups))
 
 
 @convolve.vjp("input")
@@ -81,7 +81,7 @@ def _(
     how = (None, size, stride, padding, dilation, groups)
     by_input = None if input_t is None else convolve.public(input_t, weight, *how)
     by_weight = None if weight_t is None else convolve.public(input, weight_t, *how)
-    return _total(by_input, by_weight, bias_t, input.layout.shape[0], size)
+    return _total(by_input, by_weight, bias_t, input.facts.shape[0], size)
 
 
 @structured("convolution.by_input", has_out=False, fresh=True, node_name="ConvolutionBackward0")
@@ -112,8 +112,8 @@ def _(
     dilation: tuple[int, ...],
     groups: int,
 ) -> Plan:
-    shape = (input.layout.shape[0], weight.layout.shape[1] * groups, *size)
-    return Plan(shape, input.layout.dtype, (stride, padding, dilation, groups))
+    shape = (input.facts.shape[0], weight.facts.shape[1] * groups, *size)
+    return Plan(shape, input.facts.dtype, (stride, padding, dilation, groups))
 
 
 @convolve_back.vjp("input")
@@ -145,7 +145,7 @@ def _(
     how = (None, size, stride, padding, dilation, groups)
     by_input = None if input_t is None else convolve_back.public(input_t, weight, *how)
     by_weight = None if weight_t is None else convolve_back.public(input, weight_t, *how)
-    return _total(by_input, by_weight, bias_t, input.layout.shape[0], size)
+    return _total(by_input, by_weight, bias_t, input.facts.shape[0], size)
 
 
 @structured("convolution.by_weight", has_out=False, fresh=True)
@@ -174,8 +174,8 @@ def _(
     dilation: tuple[int, ...],
     groups: int,
 ) -> Plan:
-    shape = (grid.layout.shape[1], image.layout.shape[1] // groups, *size)
-    return Plan(shape, grid.layout.dtype, (stride, padding, dilation, groups))
+    shape = (grid.facts.shape[1], image.facts.shape[1] // groups, *size)
+    return Plan(shape, grid.facts.dtype, (stride, padding, dilation, groups))
 
 
 @correlate.vjp("grid")
@@ -206,7 +206,7 @@ def _(
 
 
 def _over_channels(g: Any) -> Any:
-    return g.sum((0, *range(2, len(g.layout.shape))))
+    return g.sum((0, *range(2, len(g.facts.shape))))
 
 
 def _sum(a: Any, b: Any) -> Any:
@@ -219,5 +219,5 @@ def _total(by_input: Any, by_weight: Any, bias_t: Any, images: int, size: Shape)
         return total
     column = bias_t.reshape(-1, *(1,) * len(size))
     if total is None:
-        return column.expand(images, bias_t.layout.shape[0], *size)
+        return column.expand(images, bias_t.facts.shape[0], *size)
     return total + column

@@ -34,7 +34,7 @@ def packed(input: Tensor) -> Tensor:
 @clone.plan
 @packed.plan
 def _(input: Tensor) -> Plan:
-    return Plan(input.layout.shape, input.layout.dtype)
+    return Plan(input.facts.shape, input.facts.dtype)
 
 
 @clone.vjp("input")
@@ -56,7 +56,7 @@ cast.keeps_order = True
 
 @cast.plan
 def _(input: Tensor, dtype: DType) -> Plan:
-    return Plan(input.layout.shape, dtype)
+    return Plan(input.facts.shape, dtype)
 
 
 @cast.vjp("input")
@@ -71,7 +71,7 @@ def place(input: Tensor, shape: Shape, index: Any) -> Tensor:
 
 @place.plan
 def _(input: Tensor, shape: Shape, index: Any) -> Plan:
-    return Plan(shape, input.layout.dtype, (index,))
+    return Plan(shape, input.facts.dtype, (index,))
 
 
 @place.vjp("input")
@@ -87,18 +87,18 @@ class MoveOp(StructuredOp):
     ) -> Any:
         (input,) = operands
         (device,) = attributes
-        if input.layout.is_sparse:
+        if input.facts.is_sparse:
             return meet_sparse(self.name, operands, attributes, out)
-        source, target = backend_of(input.layout.device.type), backend_of(device.type)
+        source, target = backend_of(input.facts.device.type), backend_of(device.type)
         if source is target and source.type != "cpu":
-            array = target.empty(input.layout.shape, input.layout.dtype.numpy, device.index)
+            array = target.empty(input.facts.shape, input.facts.dtype.numpy, device.index)
             target.copy_into(array, input.array)
         else:
             # A backend's from_numpy copies, but the CPU's does not: to_numpy of a device has copied
             # already.
             array = target.from_numpy(source.to_numpy(input.array), device.index)
         result = wrap(array, layout_of(array, device))
-        way = Way(attributes, (input.layout,))
+        way = Way(attributes, (input.facts,))
         self.record(result, operands, way)
         if modes.special:
             self.carry_tangents(result, operands, way)
@@ -123,7 +123,7 @@ def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:
     if memory_format is preserve_format:
         return clone.public(input)  # type: ignore[no-any-return]
     axes = memory_format.axes
-    memory_format.require_rank(len(input.layout.shape))
+    memory_format.require_rank(len(input.facts.shape))
     if axes is None:
         return packed.public(input)  # type: ignore[no-any-return]
     back = tuple([axes.index(axis) for axis in range(len(axes))])
@@ -139,7 +139,7 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
     copy that does.
     """
     if memory_format is contiguous_format:
-        return input if input.layout.contiguous else packed.public(input)
+        return input if input.facts.contiguous else packed.public(input)
     if memory_format is preserve_format:
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
     return input if input.is_contiguous(memory_format) else in_format(input, memory_format)
@@ -164,7 +164,7 @@ def to(
         if isinstance(value, Tensor):
             if value is not args[0]:
                 raise ArgumentError("to(): a Tensor to be like comes first, flags come after it")
-            dtype, device = value.layout.dtype, value.layout.device
+            dtype, device = value.facts.dtype, value.facts.device
         elif isinstance(value, DType | type):
             dtype = value
         elif isinstance(value, bool):
@@ -173,11 +173,11 @@ def to(
             device = value
     copy = copy or (len(flags) > 1 and flags[1])  # the first of two is non_blocking, as in PyTorch
     dtype = None if dtype is None else dtypes.dtype_of(dtype)
-    wanted = input.layout.device if device is None else Device.parse(device)
+    wanted = input.facts.device if device is None else Device.parse(device)
     result = input
-    if dtype is not None and dtype is not input.layout.dtype:
+    if dtype is not None and dtype is not input.facts.dtype:
         result = cast.public(result, dtype)
-    if wanted is not result.layout.device:
+    if wanted is not result.facts.device:
         result = move.general((result,), (wanted,))
     if memory_format is not preserve_format and (copy or not result.is_contiguous(memory_format)):
         return in_format(result, memory_format)
@@ -193,7 +193,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """
     target = size[0] if len(size) == 1 and not hasattr(size[0], "__index__") else size
     target = tuple(target)
-    shape = input.layout.shape
+    shape = input.facts.shape
     if shape == target:
         return input
     lead = len(shape) - len(target)

@@ -54,7 +54,7 @@ def searchsorted(
     else:
         for row in np.ndindex(rows.shape[:-1]):
             found[row] = np.searchsorted(rows[row], values[row], where)
-    return from_array(found).to(sorted_sequence.layout.device)
+    return from_array(found).to(sorted_sequence.facts.device)
 
 
 def _require_rows(rows: tuple[int, ...], values: tuple[int, ...]) -> None:
@@ -97,9 +97,9 @@ def bucketize(
     input: Tensor | float, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
     """Return between which boundaries each element of input lies."""
-    if len(boundaries.layout.shape) != 1:
+    if len(boundaries.facts.shape) != 1:
         raise ShapeError(
-            f"boundaries tensor must be 1 dimension, but got dim({len(boundaries.layout.shape)})"
+            f"boundaries tensor must be 1 dimension, but got dim({len(boundaries.facts.shape)})"
         )
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
@@ -110,7 +110,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
     Dtype   int64; with weights float32 if they are, else float64
     """
-    layout = input.layout
+    layout = input.facts
     if layout.dtype is bool_:
         raise DTypeError("\"bincount_cpu\" not implemented for 'Bool'; cast with .long()")
     if layout.dtype.is_floating_point or len(layout.shape) != 1:
@@ -127,11 +127,11 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise ShapeError(f"minlength should be >= 0, got {minlength}")
     if weights is None:
         return from_array(np.bincount(values, minlength=minlength)).to(layout.device)
-    if weights.layout.shape != layout.shape:
+    if weights.facts.shape != layout.shape:
         raise ShapeError(
             "weights should be 1-d and have the same length as input, got shapes "
-            f"{weights.layout.shape} and {layout.shape}"
+            f"{weights.facts.shape} and {layout.shape}"
         )
-    dtype = float32 if weights.layout.dtype is float32 else float64
+    dtype = float32 if weights.facts.dtype is float32 else float64
     found = np.bincount(values, weights.to_numpy(), minlength)
     return from_array(found.astype(dtype.numpy)).to(layout.device)

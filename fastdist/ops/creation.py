@@ -71,7 +71,7 @@ def fills_out(call: F) -> F:
             raise TypeError(
                 f"{call.__name__}(): argument 'out' must be a Tensor, not {type(out).__name__}"
             )
-        given, layout = kwargs.get("dtype"), out.layout
+        given, layout = kwargs.get("dtype"), out.facts
         if given is not None and dtype_of(given) is not layout.dtype:
             raise DTypeError(
                 f"dtype {dtype_of(given).name} does not match dtype of out parameter "
@@ -129,8 +129,8 @@ def tensor(
             ".clone() or sourceTensor.detach().clone().requires_grad_(True), rather than "
             "torch.tensor(sourceTensor)."
         )
-        if data.layout.is_sparse:
-            made: Any = data.detach().to(device=device or data.layout.device, dtype=dtype).clone()
+        if data.facts.is_sparse:
+            made: Any = data.detach().to(device=device or data.facts.device, dtype=dtype).clone()
             return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
         array = np.array(data.to_numpy(), order="C")
     elif isinstance(data, np.ndarray | np.generic) or hasattr(data, "__array__"):
@@ -277,10 +277,10 @@ def like(
 
     Raises  NotImplementedError for a sparse tensor, where it is told what is asked
     """
-    if name is not None and input.layout.is_sparse:
+    if name is not None and input.facts.is_sparse:
         raise refusal(name, input)
-    wanted = input.layout.dtype if dtype is None else dtype_of(dtype)
-    return wanted, input.layout.device if device is None else device
+    wanted = input.facts.dtype if dtype is None else dtype_of(dtype)
+    return wanted, input.facts.device if device is None else device
 
 
 def in_order_of(
@@ -290,7 +290,7 @@ def in_order_of(
     input gives a transposed result.
     """
     if memory_format is None or memory_format is preserve_format:
-        order = None if input.layout.contiguous else memory_order(input.layout)
+        order = None if input.facts.contiguous else memory_order(input.facts)
     else:
         memory_format.require_rank(array.ndim)
         order = None if memory_format.axes is None else list(memory_format.axes)
@@ -308,7 +308,7 @@ def laid_out(array: np.ndarray[Any, Any], order: Sequence[int]) -> np.ndarray[An
 def _no_entries(input: Tensor, dtype: DType, device: Any, requires_grad: bool) -> Tensor:
     """Return a sparse tensor like another, of zeros alone."""
     coo = input.array.without_entries(dtype, Device.parse(device))
-    made = wrap(coo, coo.layout)
+    made = wrap(coo, coo.facts)
     return made.requires_grad_() if requires_grad else made
 
 
@@ -324,10 +324,10 @@ def zeros_like(
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return zeros of input's shape, strides, dtype and device."""
-    if input.layout.is_sparse and layout is not strided:
+    if input.facts.is_sparse and layout is not strided:
         return _no_entries(input, *like(input, dtype, device), requires_grad)
     wanted, where = like(input, dtype, device)
-    array = in_order_of(input, np.zeros(input.layout.shape, wanted.numpy), memory_format)
+    array = in_order_of(input, np.zeros(input.facts.shape, wanted.numpy), memory_format)
     return finish(array, where, requires_grad, layout, pin_memory)
 
 
@@ -344,7 +344,7 @@ def ones_like(
 ) -> Tensor:
     """Return ones of input's shape, strides, dtype and device."""
     wanted, where = like(input, dtype, device, "ones_like")
-    array = in_order_of(input, np.ones(input.layout.shape, wanted.numpy), memory_format)
+    array = in_order_of(input, np.ones(input.facts.shape, wanted.numpy), memory_format)
     return finish(array, where, requires_grad, layout, pin_memory)
 
 
@@ -360,10 +360,10 @@ def empty_like(
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return uninitialised memory of input's shape, strides, dtype and device."""
-    if input.layout.is_sparse and layout is not strided:
+    if input.facts.is_sparse and layout is not strided:
         return _no_entries(input, *like(input, dtype, device), requires_grad)
     wanted, where = like(input, dtype, device)
-    array = in_order_of(input, np.empty(input.layout.shape, wanted.numpy), memory_format)
+    array = in_order_of(input, np.empty(input.facts.shape, wanted.numpy), memory_format)
     return finish(array, where, requires_grad, layout, pin_memory)
 
 
@@ -383,7 +383,7 @@ def full_like(
     wanted, where = like(input, dtype, device, "full_like")
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     number = held(value, wanted)
-    array = in_order_of(input, np.full(input.layout.shape, number, wanted.numpy), memory_format)
+    array = in_order_of(input, np.full(input.facts.shape, number, wanted.numpy), memory_format)
     return finish(array, where, requires_grad, layout, pin_memory)
 
 

@@ -60,15 +60,15 @@ def gaussian_nll_loss(
     reduction_code(reduction)
     x: Any = input
     if not isinstance(var, Tensor):
-        var = var * input.new_ones(input.layout.shape)
-    if not var.layout.dtype.is_floating_point:
+        var = var * input.new_ones(input.facts.shape)
+    if not var.facts.dtype.is_floating_point:
         raise DTypeError(
             "result type Float can't be cast to the desired output type "
-            f"{WORDS[var.layout.dtype.name]}: cast var with .float()"
+            f"{WORDS[var.facts.dtype.name]}: cast var with .float()"
         )
     if bool((var.detach() < 0).any()):
         raise ValueError("var has negative entry/entries")
-    shape, found = input.layout.shape, var.layout.shape
+    shape, found = input.facts.shape, var.facts.shape
     if found != shape:
         if shape[:-1] == found:
             var = var.unsqueeze(-1)
@@ -101,7 +101,7 @@ def gumbel_softmax(
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
-    layout, x = logits.layout, logits
+    layout, x = logits.facts, logits
     drawn: Any = rand(layout.shape, dtype=layout.dtype, device=layout.device)
     # 0 is drawn at times, and has no logarithm.
     waits = -drawn.clamp_min(float(np.finfo(layout.dtype.numpy).tiny)).log()

@@ -29,7 +29,7 @@ def determinant(input: Tensor) -> Tensor:
 @determinant.plan
 def _(input: Tensor) -> Plan:
     require_computable("linalg.det", "lu_cpu", input)
-    return Plan(input.layout.shape[:-2], input.layout.dtype)
+    return Plan(input.facts.shape[:-2], input.facts.dtype)
 
 
 def _cofactors(input: Any, out: Any) -> Any:
@@ -38,7 +38,7 @@ def _cofactors(input: Any, out: Any) -> Any:
     if not bool(is_singular.any()):
         return out[..., None, None] * inverse_parts.public(input)[0].mT
     place = is_singular[..., None, None]
-    one = eye(input.layout.shape[-1], dtype=input.dtype, device=input.device)
+    one = eye(input.facts.shape[-1], dtype=input.dtype, device=input.device)
     where = OPS["where"].public
     regular = out[..., None, None] * inverse_parts.public(where(place, one, input))[0].mT
     return where(place, _cofactors_by_values(input), regular)
@@ -88,7 +88,7 @@ def log_determinant(input: Tensor) -> Tensor:
 
 @log_determinant.plan
 def _(input: Tensor) -> Plan:
-    shape, dtype = input.layout.shape[:-2], input.layout.dtype
+    shape, dtype = input.facts.shape[:-2], input.facts.dtype
     require_computable("linalg.slogdet", "lu_cpu", input)
     return Plan(shape, dtype, extra_outputs=((shape, dtype),))
 

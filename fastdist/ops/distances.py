@@ -36,16 +36,16 @@ def cdist(
     _require_rows(x1, x2, p)
     if compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode: {_MODES}")
-    rows = max(x1.layout.shape[-2], x2.layout.shape[-2])
+    rows = max(x1.facts.shape[-2], x2.facts.shape[-2])
     by_product = compute_mode == _MODES[1] or (compute_mode == _MODES[0] and rows > _FEW)
     if p == 2 and by_product:
         return _by_product(x1, x2)
-    broadcast_shapes("cdist", [x1.layout.shape[:-2], x2.layout.shape[:-2]])
+    broadcast_shapes("cdist", [x1.facts.shape[:-2], x2.facts.shape[:-2]])
     return _norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
 
 
 def _norm(difference: Any, p: float) -> Tensor:
-    if p == math.inf and not difference.layout.shape[-1]:
+    if p == math.inf and not difference.facts.shape[-1]:
         return difference.sum(-1)  # type: ignore[no-any-return]
     return OPS["vector_norm"].public(difference, p, -1)  # type: ignore[no-any-return]
 
@@ -62,7 +62,7 @@ def _by_product(x1: Any, x2: Any) -> Tensor:
 
 def _require_rows(x1: Tensor, x2: Tensor, p: float) -> None:
     for name, one in (("X1", x1), ("X2", x2)):
-        layout = one.layout
+        layout = one.facts
         if len(layout.shape) < 2:
             raise ShapeError(
                 f"cdist only supports at least 2D tensors, {name} got: {len(layout.shape)}D"
@@ -71,13 +71,13 @@ def _require_rows(x1: Tensor, x2: Tensor, p: float) -> None:
             raise DTypeError(
                 f"cdist only supports floating-point dtypes, {name} got: {WORDS[layout.dtype.name]}"
             )
-    if x1.layout.shape[-1] != x2.layout.shape[-1]:
+    if x1.facts.shape[-1] != x2.facts.shape[-1]:
         raise ShapeError(
             "X1 and X2 must have the same number of columns. "
-            f"X1: {x1.layout.shape[-1]} X2: {x2.layout.shape[-1]}"
+            f"X1: {x1.facts.shape[-1]} X2: {x2.facts.shape[-1]}"
         )
-    if x1.layout.dtype is not x2.layout.dtype:
-        words = [WORDS[x.layout.dtype.name] for x in (x1, x2)]
+    if x1.facts.dtype is not x2.facts.dtype:
+        words = [WORDS[x.facts.dtype.name] for x in (x1, x2)]
         raise DTypeError(f"expected scalar type {words[0]} but found {words[1]}")
     if p < 0:
         raise ShapeError(f"cdist only supports non-negative p values, got {p}")
@@ -86,7 +86,7 @@ def _require_rows(x1: Tensor, x2: Tensor, p: float) -> None:
 @composite(method=False, functional=True)
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """Return the distance of order p of each row of input from each behind it."""
-    layout = input.layout
+    layout = input.facts
     if len(layout.shape) != 2:
         raise ShapeError(f"pdist only supports 2D tensors, got: {len(layout.shape)}D")
     if not layout.dtype.is_floating_point:

@@ -26,7 +26,7 @@ def _open_uniform(input: Tensor, generator: Generator | None) -> np.ndarray[Any,
     """Return numbers in (0, 1), in float64, in input's shape; float32 and shorter ones take as much
     of the stream as rand does.
     """
-    layout = input.layout
+    layout = input.facts
     wide = float64 if layout.dtype is float64 else float32
     source = generator_or_default(generator, layout.device)
     return source.open_uniform(layout.shape, wide.numpy)
@@ -47,15 +47,15 @@ def multinomial(
     Raises  RuntimeError for chances that are negative, not finite or all 0, and for more draws
             without replacement than there are places
     """
-    if out is not None and out.layout.dtype is not int64:
-        raise DTypeError(f"multinomial expects Long tensor out, got: {out.layout.dtype.name}")
+    if out is not None and out.facts.dtype is not int64:
+        raise DTypeError(f"multinomial expects Long tensor out, got: {out.facts.dtype.name}")
     _require_chances(input, num_samples, replacement)
     chances: Any = input.detach()
     if replacement:
         found = _with_replacement(chances, num_samples, generator)
     else:
         # Of exponential times with these rates, the earliest.
-        layout = chances.layout
+        layout = chances.facts
         drawn = -np.log(_open_uniform(chances, generator)).astype(layout.dtype.numpy)
         times: Any = finish(drawn, layout.device, False)
         found = (chances / times).topk(num_samples, -1)[1]
@@ -63,7 +63,7 @@ def multinomial(
 
 
 def _with_replacement(chances: Any, num_samples: int, generator: Generator | None) -> Tensor:
-    layout = chances.layout
+    layout = chances.facts
     running = np.cumsum(chances.to_numpy(), -1, np.float64)
     total = running[..., -1:]
     source = generator_or_default(generator, layout.device)
@@ -80,7 +80,7 @@ def _with_replacement(chances: Any, num_samples: int, generator: Generator | Non
 
 
 def _require_chances(input: Tensor, num_samples: int, replacement: bool) -> None:
-    layout = input.layout
+    layout = input.facts
     if len(layout.shape) not in (1, 2):
         raise ShapeError(f"prob_dist must be 1 or 2 dim, got shape {list(layout.shape)}")
     if not layout.dtype.is_floating_point:
@@ -109,8 +109,8 @@ def _require_chances(input: Tensor, num_samples: int, replacement: bool) -> None
 
 
 def _require_floating(self: Tensor, text: str) -> None:
-    if not self.layout.dtype.is_floating_point:
-        raise DTypeError(f"{text.format(WORDS[self.layout.dtype.name])}; cast with .float()")
+    if not self.facts.dtype.is_floating_point:
+        raise DTypeError(f"{text.format(WORDS[self.facts.dtype.name])}; cast with .float()")
 
 
 _CONTINUOUS = (
@@ -157,7 +157,7 @@ def log_normal_(
     _require_floating(self, "\"log_normal_cpu\" not implemented for '{}'")
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    layout = self.layout
+    layout = self.facts
     drawn: Any = randn(layout.shape, generator=generator, dtype=layout.dtype, device=layout.device)
     return copy_(self, (drawn * std + mean).exp())
 
@@ -169,7 +169,7 @@ def _draw_of(
     block of the stream for each element.
     """
     _require_floating(input, f"\"{kind}\" not implemented for '{{}}'")
-    layout = input.layout
+    layout = input.facts
     values = [one.detach().to(float64).to_numpy().reshape(-1) for one in (input, *more)]
     stream = generator_or_default(generator, layout.device).reserve(layout.numel)
     with np.errstate(all="ignore"):
@@ -192,15 +192,15 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 @composite(method=False)
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Return how many of count succeed, each with the chance prob, in count's dtype."""
-    if not count.layout.dtype.is_floating_point:
+    if not count.facts.dtype.is_floating_point:
         raise ValueError(
             "binomial only supports floating-point dtypes for count, got: "
-            f"{WORDS[count.layout.dtype.name]}"
+            f"{WORDS[count.facts.dtype.name]}"
         )
-    if prob.layout.dtype is not count.layout.dtype:
+    if prob.facts.dtype is not count.facts.dtype:
         raise DTypeError(
-            f"Found dtype {WORDS[prob.layout.dtype.name]} but expected "
-            f"{WORDS[count.layout.dtype.name]}"
+            f"Found dtype {WORDS[prob.facts.dtype.name]} but expected "
+            f"{WORDS[count.facts.dtype.name]}"
         )
     count, prob = broadcast_tensors(count, prob)
     return _draw_of("binomial_cpu", count, generator, rejection.binomial, prob)
@@ -212,7 +212,7 @@ def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor
     input's dtype.
     """
     drawn: Any = _draw_of("gamma_cpu", input, generator, rejection.gamma)
-    least = float(np.finfo(input.layout.dtype.numpy).tiny)
+    least = float(np.finfo(input.facts.dtype.numpy).tiny)
     return OPS["gamma_of"].public(input, drawn.clamp(min=least))  # type: ignore[no-any-return]
 
 

@@ -65,9 +65,9 @@ def _parse(equation: str, operands: Any) -> tuple[list[list[str]], list[str]]:
     dots = 0
     for part, tensor in zip(parts, operands, strict=True):
         if "..." in part:
-            dots = max(dots, len(tensor.layout.shape) - len(part.replace("...", "")))
+            dots = max(dots, len(tensor.facts.shape) - len(part.replace("...", "")))
     inputs = [
-        _letters(part, len(t.layout.shape), dots) for part, t in zip(parts, operands, strict=True)
+        _letters(part, len(t.facts.shape), dots) for part, t in zip(parts, operands, strict=True)
     ]
     if arrow:
         return inputs, _letters(right, -1, dots)
@@ -123,7 +123,7 @@ def _contract(
 def _lengths(a: Any, a_letters: list[str], b: Any, b_letters: list[str]) -> dict[str, int]:
     lengths: dict[str, int] = {}
     for tensor, letters in ((a, a_letters), (b, b_letters)):
-        for letter, n in zip(letters, tensor.layout.shape, strict=True):
+        for letter, n in zip(letters, tensor.facts.shape, strict=True):
             known = lengths.setdefault(letter, n)
             if known != n and 1 not in (known, n):
                 raise ShapeError(
@@ -167,14 +167,14 @@ def _finish(result: Any, letters: list[str], output: list[str]) -> Tensor:
 @composite(method=False)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Return the sum of products over dims: last axes of a with first ones of b, or two lists."""
-    n, m = len(a.layout.shape), len(b.layout.shape)
+    n, m = len(a.facts.shape), len(b.facts.shape)
     if hasattr(dims, "__index__"):
         if dims < 0:
             raise ShapeError(f"tensordot expects dims >= 0, but got dims={dims}")
         if dims > min(n, m):
             raise ShapeError(
                 f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}: a is "
-                f"{a.layout.shape} and b is {b.layout.shape}; give {min(n, m)} at most"
+                f"{a.facts.shape} and b is {b.facts.shape}; give {min(n, m)} at most"
             )
         left, right = list(range(n - dims, n)), list(range(dims))
     elif len(dims[0]) != len(dims[1]):

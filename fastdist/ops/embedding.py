@@ -32,10 +32,10 @@ def embedding(
     Note    with max_norm rows that are looked up and longer are shortened, in weight itself; with
             scale_grad_by_freq a row's gradients are divided by how often it is looked up
     """
-    if len(weight.layout.shape) != 2:
+    if len(weight.facts.shape) != 2:
         raise ShapeError("'weight' must be 2-D")
     require_index("embedding", input)
-    padding = padding_of(padding_idx, weight.layout.shape[0])
+    padding = padding_of(padding_idx, weight.facts.shape[0])
     if max_norm is not None:
         shorten_rows(weight, input, max_norm, norm_type)
     if sparse and has_gradient(weight):
@@ -55,12 +55,12 @@ def has_gradient(weight: Any) -> bool:
 
 def sparse_rows(weight: Any, input: Any, padding: int | None, by_frequency: bool = False) -> Any:
     """Return the rows of weight at input; weight's gradient is a sparse tensor of these rows."""
-    shape, is_flat = weight.layout.shape, len(input.layout.shape) == 1
+    shape, is_flat = weight.facts.shape, len(input.facts.shape) == 1
     places = input.to(int64) if is_flat else input.detach().reshape(-1).to(int64)
     with no_grad():
         found = select_slices.public(weight, places, 0)
         if not is_flat:
-            found = found.reshape((*input.layout.shape, shape[1]))
+            found = found.reshape((*input.facts.shape, shape[1]))
 
     def gradients(g: Any) -> tuple[Any]:
         if by_frequency:
@@ -68,7 +68,7 @@ def sparse_rows(weight: Any, input: Any, padding: int | None, by_frequency: bool
                 "embedding_backward: scale_grad_by_freq not supported with sparse gradients; leave "
                 "sparse=False"
             )
-        touched, values = places, g.reshape(places.layout.shape[0], shape[1])
+        touched, values = places, g.reshape(places.facts.shape[0], shape[1])
         if padding is not None:
             kept = (places != padding).nonzero().reshape(-1)
             touched, values = touched.index_select(0, kept), values.index_select(0, kept)
@@ -95,11 +95,11 @@ def padding_of(padding_idx: int | None, n: int) -> int | None:
 
 
 def _rows(weight: Any, input: Any, padding: int | None) -> Any:
-    if len(input.layout.shape) == 1:
+    if len(input.facts.shape) == 1:
         found = select_slices.public(weight, input, 0)
     else:
         rows = select_slices.public(weight, input.reshape(-1), 0)
-        found = rows.reshape((*input.layout.shape, weight.layout.shape[1]))
+        found = rows.reshape((*input.facts.shape, weight.facts.shape[1]))
     if padding is None:
         return found
     padded: Any = (input == padding).unsqueeze(-1)
@@ -121,11 +121,11 @@ def shorten_rows(weight: Any, input: Any, max_norm: float, norm_type: float) -> 
 
 def frequency(input: Any, weight: Any) -> Any:
     """Return how often each entry of input stands in it, with an axis for the rows."""
-    places, layout = input.detach().reshape(-1), weight.layout
+    places, layout = input.detach().reshape(-1), weight.facts
     n = layout.shape[0]
-    ones = full(places.layout.shape, 1.0, dtype=layout.dtype, device=layout.device)
+    ones = full(places.facts.shape, 1.0, dtype=layout.dtype, device=layout.device)
     counts = zeros(n, dtype=layout.dtype, device=layout.device).index_add(0, places, ones)
-    return select_slices.public(counts, places, 0).reshape((*input.layout.shape, 1))
+    return select_slices.public(counts, places, 0).reshape((*input.facts.shape, 1))
 
 
 def divide_gradient(found: Any, by: Any) -> None:
@@ -137,9 +137,9 @@ def divide_gradient(found: Any, by: Any) -> None:
 @composite(function=False, method=False, functional=True)
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Return zeros with a 1 at each number, along a new last axis; as many as the largest needs."""
-    if tensor.layout.dtype is not int64:
+    if tensor.facts.dtype is not int64:
         raise DTypeError("one_hot is only applicable to index tensor of type LongTensor.")
-    if tensor.layout.numel:
+    if tensor.facts.numel:
         if int(tensor.min()) < 0:
             raise RuntimeError("Class values must be non-negative.")
         most = int(tensor.max()) + 1
@@ -152,5 +152,5 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             )
     elif num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    classes: Any = arange(num_classes, device=tensor.layout.device)
+    classes: Any = arange(num_classes, device=tensor.facts.device)
     return (tensor.unsqueeze(-1) == classes).to(int64)  # type: ignore[no-any-return]

@@ -41,7 +41,7 @@ def embedding_bag(
     """
     _require_fitting(input, weight, offsets, per_sample_weights)
     _require_mode(mode, scale_grad_by_freq, per_sample_weights, sparse)
-    padding = _padding_of(padding_idx, weight.layout.shape[0])
+    padding = _padding_of(padding_idx, weight.facts.shape[0])
     bags = _bags_of(input, offsets, include_last_offset)
     places: Any = input.reshape(-1)
     if max_norm is not None:
@@ -75,13 +75,13 @@ class _Bags(NamedTuple):
 
 
 def _bags_of(input: Any, offsets: Any, include_last: bool) -> _Bags:
-    device = input.layout.device
+    device = input.facts.device
     if offsets is None:
-        count, n = input.layout.shape
+        count, n = input.facts.shape
         entries: Any = arange(count * n, dtype=int64, device=device)
         each = max(n, 1)
         return _Bags(count, n, entries.div(each, rounding_mode="floor"), entries % each)
-    n, starts = input.layout.shape[0], np.array(offsets.tolist(), np.int64)
+    n, starts = input.facts.shape[0], np.array(offsets.tolist(), np.int64)
     if include_last and not len(starts):
         raise ShapeError("include_last_offset: number of offset should be at least 1")
     if len(starts) and starts[0] != 0:
@@ -106,7 +106,7 @@ def _bags_of(input: Any, offsets: Any, include_last: bool) -> _Bags:
 
 
 def _sums(rows: Any, bags: _Bags) -> Any:
-    layout = rows.layout
+    layout = rows.facts
     shape = (bags.number + 1, *layout.shape[1:])
     found = zeros(shape, dtype=layout.dtype, device=layout.device).index_add(0, bags.of_entry, rows)
     return narrow(found, 0, 0, bags.number)
@@ -114,7 +114,7 @@ def _sums(rows: Any, bags: _Bags) -> Any:
 
 def _sizes(rows: Any, bags: _Bags, counted: Any) -> Any:
     """Return how many entries of each bag count, with an axis for the rows."""
-    layout = rows.layout
+    layout = rows.facts
     if counted is None:
         shape = (layout.shape[0], 1)
         each = full(shape, 1.0, dtype=layout.dtype, device=layout.device)
@@ -125,7 +125,7 @@ def _sizes(rows: Any, bags: _Bags, counted: Any) -> Any:
 
 def _greatest(rows: Any, bags: _Bags, counted: Any) -> Any:
     """Return the greatest of each bag, which a gradient goes to; zeros for an empty one."""
-    layout = rows.layout
+    layout = rows.facts
     if not layout.shape[0]:
         return _sums(rows, bags)
     if counted is not None:
@@ -153,7 +153,7 @@ def _require_mode(mode: str, by_frequency: bool, factors: Any, sparse: bool) -> 
 
 
 def _require_fitting(input: Any, weight: Any, offsets: Any, factors: Any) -> None:
-    if factors is not None and factors.layout.shape != input.layout.shape:
+    if factors is not None and factors.facts.shape != input.facts.shape:
         raise ValueError(
             f"embedding_bag: If per_sample_weights ({factors.shape}) is not None, then it must "
             f"have the same shape as the input ({input.shape})"
@@ -181,11 +181,11 @@ def _require_fitting(input: Any, weight: Any, offsets: Any, factors: Any) -> Non
             f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
         )
     require_index("embedding_bag", input)
-    if factors is not None and factors.layout.dtype is not weight.layout.dtype:
+    if factors is not None and factors.facts.dtype is not weight.facts.dtype:
         raise DTypeError(
             "Expected tensor for argument #1 'weight' to have the same type as tensor for argument "
-            f"#1 'per_sample_weights'; but type {weight.layout.dtype.name} does not equal "
-            f"{factors.layout.dtype.name}"
+            f"#1 'per_sample_weights'; but type {weight.facts.dtype.name} does not equal "
+            f"{factors.facts.dtype.name}"
         )
 
 

@@ -18,7 +18,7 @@ from .reductions import kept, reducing_plan
 
 
 def _require_elements(name: str, input: Tensor, dim: Any) -> None:
-    shape = input.layout.shape
+    shape = input.facts.shape
     for axis in normalize_axes(name, dim, shape):
         if shape[axis] == 0:
             raise DimError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
@@ -37,7 +37,7 @@ def _extreme(op: StructuredOp) -> None:
     @op.plan
     def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
         _require_elements(op.name, input, dim)
-        return reducing_plan(op.name, input, dim, keepdim, input.layout.dtype)
+        return reducing_plan(op.name, input, dim, keepdim, input.facts.dtype)
 
     @op.vjp("input")
     def _(g: Any, input: Any, out: Any, dim: Any, keepdim: bool, input_layout: Layout) -> Any:
@@ -47,8 +47,8 @@ def _extreme(op: StructuredOp) -> None:
 
     @op.jvp
     def _(input: Any, input_t: Any, out: Any, dim: Any, keepdim: bool) -> Any:
-        dims = normalize_axes(op.name, dim, input.layout.shape)
-        whole = kept(out, input.layout, dim, keepdim)
+        dims = normalize_axes(op.name, dim, input.facts.shape)
+        whole = kept(out, input.facts, dim, keepdim)
         return _shared(input_t, input, whole, dims).sum(dims, keepdim)
 
 
@@ -72,9 +72,9 @@ def _placed(op: StructuredOp) -> None:
     @op.plan
     def _(input: Tensor, dim: int, keepdim: bool) -> Plan:
         name = op.name.partition("_")[0]
-        axis = normalize_axis(name, dim, len(input.layout.shape))
+        axis = normalize_axis(name, dim, len(input.facts.shape))
         _require_elements(name, input, axis)
-        plan = reducing_plan(name, input, axis, keepdim, input.layout.dtype)
+        plan = reducing_plan(name, input, axis, keepdim, input.facts.dtype)
         return plan._replace(numbers=(axis,), extra_outputs=((plan.shape, int64),))
 
     @op.vjp("input")
@@ -86,9 +86,9 @@ def _placed(op: StructuredOp) -> None:
 
     @op.jvp
     def _(input_t: Any, dim: int, keepdim: bool, others: Any) -> Any:
-        where = kept(others[0], input_t.layout, dim, keepdim)
+        where = kept(others[0], input_t.facts, dim, keepdim)
         found = input_t.gather(dim, where)
-        return found if keepdim or not input_t.layout.shape else found.squeeze(dim)
+        return found if keepdim or not input_t.facts.shape else found.squeeze(dim)
 
 
 @structured("reduce.max_along", has_out=False, node_name="MaxBackward0")
@@ -110,7 +110,7 @@ def _of_all(op: StructuredOp) -> None:
 
     @op.plan
     def _(input: Tensor) -> Plan:
-        return reducing_plan(op.name, input, None, False, input.layout.dtype)
+        return reducing_plan(op.name, input, None, False, input.facts.dtype)
 
     def are_it(input: Any, out: Any) -> Any:
         # Unlike in amax, where one NaN spoils every gradient: here the NaNs share it.
@@ -142,11 +142,11 @@ _of_all(min_of_all)
 
 
 def _arg_plan(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
-    shape = input.layout.shape
-    if input.layout.dtype is bool_:
+    shape = input.facts.shape
+    if input.facts.dtype is bool_:
         raise DTypeError(f"{name}(): does not support bool input; cast with .to(fastdist.uint8)")
     if dim is None:
-        if input.layout.numel == 0:
+        if input.facts.numel == 0:
             raise DimError(
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
                 "the reduction dim with the 'dim' argument."
@@ -184,7 +184,7 @@ def _choose(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: 
     if other is not None:
         return OPS[f"{name}imum"].public(input, other, out=out)
     if dim is None:
-        if input.layout.numel == 0:
+        if input.facts.numel == 0:
             raise ShapeError(
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
                 "the reduction dim with the 'dim' argument."

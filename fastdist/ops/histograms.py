@@ -18,16 +18,16 @@ from .refusals import WORDS
 
 
 def _require_floating(kernel: str, input: Tensor) -> None:
-    if not input.layout.dtype.is_floating_point:
+    if not input.facts.dtype.is_floating_point:
         raise NoKernelError(
-            f"\"{kernel}\" not implemented for '{WORDS[input.layout.dtype.name]}'; cast with "
+            f"\"{kernel}\" not implemented for '{WORDS[input.facts.dtype.name]}'; cast with "
             ".float()"
         )
 
 
 def _range(name: str, input: Any, low: float, high: float) -> tuple[float, float]:
     """Return the ends between which numbers count: those of input if both are one number."""
-    if low == high and input.layout.numel:
+    if low == high and input.facts.numel:
         low, high = float(input.min()), float(input.max())
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ShapeError(f"{name}: range of [{low:g}, {high:g}] is not finite")
@@ -40,7 +40,7 @@ def _outer_edges(name: str, column: Any, given: Any) -> tuple[float, float]:
     """Return the ends of a histogram's intervals: those given, or else of what is counted."""
     if given is not None:
         low, high = map(float, given)
-    elif column.layout.numel:
+    elif column.facts.numel:
         low, high = float(column.min()), float(column.max())
     else:
         low, high = 0.0, 1.0
@@ -56,9 +56,9 @@ def _counted(columns: list[Any], edges: list[Any], weight: Any) -> Any:
     every column; the last edge belongs to the last interval.
     """
     where = OPS["where"].public
-    shape = [edge.layout.numel - 1 for edge in edges]
+    shape = [edge.facts.numel - 1 for edge in edges]
     first = columns[0]
-    places: Any = zeros(first.layout.shape, dtype=int64, device=first.device)
+    places: Any = zeros(first.facts.shape, dtype=int64, device=first.device)
     inside: Any = places == 0
     for column, edge, count in zip(columns, edges, shape, strict=True):
         own = searchsorted(edge, column.contiguous(), right=True) - 1
@@ -67,7 +67,7 @@ def _counted(columns: list[Any], edges: list[Any], weight: Any) -> Any:
     total = math.prod(shape)
     added = weight
     if weight is None:
-        added = ones(first.layout.shape, dtype=first.dtype, device=first.device)
+        added = ones(first.facts.shape, dtype=first.dtype, device=first.device)
     room: Any = zeros(total + 1, dtype=added.dtype, device=first.device)
     return room.scatter_add(0, where(inside, places, total), added)[:-1].reshape(shape)
 
@@ -105,7 +105,7 @@ def histogram(
     bins is a number of equal ones, or the edges.
     """
     weights = None if weight is None else weight.reshape(-1)
-    _require_weights(input.layout.shape, weight)
+    _require_weights(input.facts.shape, weight)
     hist, edges = _histogram("torch.histogram", input.reshape(-1, 1), [bins], range, weights)
     return return_types.histogram(_density(hist, edges) if density else hist, edges[0])
 
@@ -128,7 +128,7 @@ def histogramdd(
     Shape   (..., D) -> D lengths
     Raises  RuntimeError for other than D numbers of bins or edges, or 2 D of range
     """
-    layout = input.layout
+    layout = input.facts
     if len(layout.shape) < 2:
         raise ShapeError("torch.histogramdd: input tensor should have at least 2 dimensions")
     ndim = layout.shape[-1]
@@ -173,21 +173,21 @@ def _edges(name: str, dimension: int, column: Any, bins: Any, ends: Any) -> Any:
             )
         low, high = _outer_edges(name, column, ends)
         return linspace(low, high, bins + 1, dtype=column.dtype, device=column.device)
-    if len(bins.layout.shape) != 1 or not bins.layout.numel:
+    if len(bins.facts.shape) != 1 or not bins.facts.numel:
         raise ShapeError(
             "torch.histogramdd: bins tensor should have one dimension and hold elements, got "
-            f"shape {bins.layout.shape}"
+            f"shape {bins.facts.shape}"
         )
-    if bins.layout.dtype is not column.layout.dtype:
+    if bins.facts.dtype is not column.facts.dtype:
         raise DTypeError(f"{name}(): input and bins must have the same dtype")
     return bins.detach().clone()
 
 
 def _require_weights(shape: Any, weight: Tensor | None) -> None:
-    if weight is not None and weight.layout.shape != shape:
+    if weight is not None and weight.facts.shape != shape:
         raise ShapeError(
             "torch.histogramdd: if weight tensor is provided it should have the same shape as "
-            f"the input tensor excluding its innermost dimension, got {weight.layout.shape} for "
+            f"the input tensor excluding its innermost dimension, got {weight.facts.shape} for "
             f"{shape}"
         )
 
@@ -212,7 +212,7 @@ def isin(
             f"got {type(elements).__name__} and {type(test_elements).__name__}"
         )
     for one in (elements, test_elements):
-        if isinstance(one, bool) or (isinstance(one, Tensor) and one.layout.dtype is bool_):
+        if isinstance(one, bool) or (isinstance(one, Tensor) and one.facts.dtype is bool_):
             raise DTypeError(
                 "Unsupported input type encountered for isin(): Bool; cast it with .to(uint8)"
             )
@@ -221,11 +221,11 @@ def isin(
         one.detach() if isinstance(one, Tensor) else tensor(one, device=first.device)
         for one in (elements, test_elements)
     ]
-    if not among.layout.numel:
-        return full(given.layout.shape, bool(invert), dtype=bool_, device=given.device)
+    if not among.facts.numel:
+        return full(given.facts.shape, bool(invert), dtype=bool_, device=given.device)
     ordered = among.reshape(-1).sort()[0]
-    places = searchsorted(ordered, given.contiguous()).clamp(max=ordered.layout.numel - 1)
-    found = ordered.index_select(0, places.reshape(-1)).reshape(given.layout.shape) == given
+    places = searchsorted(ordered, given.contiguous()).clamp(max=ordered.facts.numel - 1)
+    found = ordered.index_select(0, places.reshape(-1)).reshape(given.facts.shape) == given
     return found.logical_not() if invert else found
 
 
@@ -235,9 +235,9 @@ def unique_consecutive(
 ) -> Any:
     """Return the first of each run of equal elements (or slices along dim); waits for a device."""
     rows: Any = input.reshape(-1) if dim is None else input.movedim(dim, 0)
-    n = rows.layout.shape[0]
+    n = rows.facts.shape[0]
     changed: Any = rows[1:] != rows[:-1]
-    if len(rows.layout.shape) > 1:
+    if len(rows.facts.shape) > 1:
         changed = changed.flatten(1).any(1)
     begins = cat([ones(min(n, 1), dtype=changed.dtype, device=rows.device), changed], 0)
     places = begins.nonzero().reshape(-1)
@@ -245,7 +245,7 @@ def unique_consecutive(
     made = [found if dim is None else found.movedim(0, dim)]
     if return_inverse:
         inverse = begins.to(int64).cumsum(0) - 1
-        made.append(inverse.reshape(input.layout.shape) if dim is None else inverse)
+        made.append(inverse.reshape(input.facts.shape) if dim is None else inverse)
     if return_counts:
         ends = cat([places[1:], arange(n, n + 1, device=rows.device)[: min(n, 1)]], 0)
         made.append(ends - places)

@@ -23,26 +23,26 @@ def require_index(name: str, index: Tensor) -> None:
 
     Raises  RuntimeError
     """
-    if index.layout.dtype is not int64 and index.layout.dtype is not int32:
+    if index.facts.dtype is not int64 and index.facts.dtype is not int32:
         raise DTypeError(
-            f"{name}(): Expected dtype int32/int64 for index, got {index.layout.dtype.name}; cast "
+            f"{name}(): Expected dtype int32/int64 for index, got {index.facts.dtype.name}; cast "
             "with .long()"
         )
 
 
 def require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
-    if not index.layout.numel:
+    if not index.facts.numel:
         return  # it names nothing, in however many dimensions
     # What has no axes is seen as a vector of one element.
-    if max(len(index.layout.shape), 1) != max(len(shape), 1):
+    if max(len(index.facts.shape), 1) != max(len(shape), 1):
         raise ShapeError(
             f"Index tensor must have the same number of dimensions as input tensor: {name} got "
-            f"{index.layout.shape} for {shape}"
+            f"{index.facts.shape} for {shape}"
         )
-    for i, (n, m) in enumerate(zip(index.layout.shape, shape)):
+    for i, (n, m) in enumerate(zip(index.facts.shape, shape)):
         if i != axis and n > m:
             raise ShapeError(
-                f"Size does not match at dimension {i} expected index {list(index.layout.shape)} "
+                f"Size does not match at dimension {i} expected index {list(index.facts.shape)} "
                 f"to be no larger than self {list(shape)} apart from dimension {axis}"
             )
 
@@ -54,10 +54,10 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 @gather.plan
 def _(input: Tensor, index: Tensor, dim: int) -> Plan:
-    axis = normalize_axis("gather", dim, len(input.layout.shape))
+    axis = normalize_axis("gather", dim, len(input.facts.shape))
     require_index("gather", index)
-    require_within("gather", index, input.layout.shape, axis)
-    return Plan(index.layout.shape, input.layout.dtype, (axis,))
+    require_within("gather", index, input.facts.shape, axis)
+    return Plan(index.facts.shape, input.facts.dtype, (axis,))
 
 
 @gather.vjp("input")
@@ -72,7 +72,7 @@ def scatter_zeros(input: Tensor, index: Tensor, shape: Shape, dim: int) -> Tenso
 
 @scatter_zeros.plan
 def _(input: Tensor, index: Tensor, shape: Shape, dim: int) -> Plan:
-    return Plan(shape, input.layout.dtype, (normalize_axis("gather", dim, len(shape)),))
+    return Plan(shape, input.facts.dtype, (normalize_axis("gather", dim, len(shape)),))
 
 
 @scatter_zeros.vjp("input")
@@ -86,18 +86,18 @@ def scatter_src(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
 
 
 def _scatter_plan(name: str, input: Tensor, index: Tensor, src: Tensor, dim: int) -> Plan:
-    axis = normalize_axis(name, dim, len(input.layout.shape))
+    axis = normalize_axis(name, dim, len(input.facts.shape))
     require_index(name, index)
-    require_within(name, index, input.layout.shape, axis)
+    require_within(name, index, input.facts.shape, axis)
     # For scatter a src without axes is one number for all places.
-    if src.layout.shape or name == "scatter_add":
-        _require_source(index.layout.shape, src.layout.shape, input.layout.shape, axis)
-    if src.layout.dtype is not input.layout.dtype:
+    if src.facts.shape or name == "scatter_add":
+        _require_source(index.facts.shape, src.facts.shape, input.facts.shape, axis)
+    if src.facts.dtype is not input.facts.dtype:
         raise DTypeError(
             f"{name}(): Expected self.dtype to be equal to src.dtype, got "
-            f"{input.layout.dtype.name} and {src.layout.dtype.name}"
+            f"{input.facts.dtype.name} and {src.facts.dtype.name}"
         )
-    return Plan(input.layout.shape, input.layout.dtype, (axis,))
+    return Plan(input.facts.shape, input.facts.dtype, (axis,))
 
 
 def _require_source(index: Shape, src: Shape, shape: Shape, axis: int) -> None:
@@ -141,11 +141,11 @@ def _(input: Any, input_t: Any, index: Tensor, src: Any, src_t: Any, dim: int) -
 
 def _grown(found: Any, shape: Shape) -> Any:
     """Return found in the corner of zeros of shape: src may be larger than index."""
-    if found.layout.shape == shape or not shape:
-        return found.sum() if not shape and found.layout.shape else found
-    corner = tuple(slice(0, n) for n in found.layout.shape or (1,))
+    if found.facts.shape == shape or not shape:
+        return found.sum() if not shape and found.facts.shape else found
+    corner = tuple(slice(0, n) for n in found.facts.shape or (1,))
     return OPS["place"].general(
-        (found if found.layout.shape else found.reshape(1),), (shape, corner)
+        (found if found.facts.shape else found.reshape(1),), (shape, corner)
     )
 
 
@@ -166,10 +166,10 @@ def scatter(
     given = value if src is None else src
     if reduce is not None:
         return given_out("scatter", out, _met(input, dim, index, given, reduce), (input,))
-    if isinstance(src, Tensor) and not src.layout.shape:
-        _require_source(index.layout.shape, (), input.layout.shape, dim)
+    if isinstance(src, Tensor) and not src.facts.shape:
+        _require_source(index.facts.shape, (), input.facts.shape, dim)
     elif not isinstance(given, Tensor):
-        given = from_array(held(given, input.layout.dtype))
+        given = from_array(held(given, input.facts.dtype))
     return given_out("scatter", out, scatter_src.general((input, index, given), (dim,)), (input,))
 
 
@@ -177,8 +177,8 @@ def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
     if reduce not in ("add", "multiply"):
         raise ShapeError(f"reduce argument must be either add or multiply., got {reduce!r}")
     if not isinstance(given, Tensor):
-        number = from_array(held(given, input.layout.dtype)).to(input.layout.device)
-        given = OPS["expand"].public(number, index.layout.shape)
+        number = from_array(held(given, input.facts.dtype)).to(input.facts.device)
+        given = OPS["expand"].public(number, index.facts.shape)
     return COMPOSITES["scatter_reduce"].call(  # type: ignore[no-any-return]
         input, dim, index, given, "sum" if reduce == "add" else "prod"
     )
@@ -212,9 +212,9 @@ def _(input: Any, input_t: Any, index: Tensor, src: Any, src_t: Any, dim: int) -
 
 def _vector(name: str, index: Tensor) -> Any:
     require_index(name, index)
-    if len(index.layout.shape) > 1:
-        raise ShapeError(f"{name}(): Index is supposed to be a vector, got {index.layout.shape}")
-    return index if index.layout.shape else index.reshape(1)
+    if len(index.facts.shape) > 1:
+        raise ShapeError(f"{name}(): Index is supposed to be a vector, got {index.facts.shape}")
+    return index if index.facts.shape else index.reshape(1)
 
 
 @structured("indexing.select", linear=True, fresh=True, node_name="IndexSelectBackward0")
@@ -224,15 +224,15 @@ def select_slices(input: Tensor, index: Tensor, dim: int) -> Tensor:
 
 @select_slices.plan
 def _(input: Tensor, index: Tensor, dim: int) -> Plan:
-    shape = input.layout.shape
+    shape = input.facts.shape
     axis = normalize_axis("index_select", dim, len(shape))
-    count = index.layout.shape[0]
+    count = index.facts.shape[0]
     if not shape and count != 1:
         raise ShapeError(
             f"index_select(): Index to scalar can have only 1 value, got {count} value(s)"
         )
     return Plan(
-        (*shape[:axis], count, *shape[axis + 1 :]) if shape else (), input.layout.dtype, (axis,)
+        (*shape[:axis], count, *shape[axis + 1 :]) if shape else (), input.facts.dtype, (axis,)
     )
 
 
@@ -240,7 +240,7 @@ def _(input: Tensor, index: Tensor, dim: int) -> Plan:
 def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
     from .creation import zeros
 
-    base = zeros(input_layout.shape, dtype=g.layout.dtype, device=g.layout.device)
+    base = zeros(input_layout.shape, dtype=g.facts.dtype, device=g.facts.device)
     return add_slices.public(base, index, g, dim, 1)
 
 
@@ -258,14 +258,14 @@ def add_slices(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: fl
 
 @add_slices.plan
 def _(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> Plan:
-    shape = input.layout.shape
+    shape = input.facts.shape
     axis = normalize_axis("index_add", dim, len(shape))
-    if source.layout.dtype is not input.layout.dtype:
+    if source.facts.dtype is not input.facts.dtype:
         raise DTypeError(
             "index_add_(): self and source expected to have the same dtype, but got (self) "
-            f"{input.layout.dtype.name} and (source) {source.layout.dtype.name}"
+            f"{input.facts.dtype.name} and (source) {source.facts.dtype.name}"
         )
-    given, count = source.layout.shape, index.layout.shape[0]
+    given, count = source.facts.shape, index.facts.shape[0]
     length = given[axis] if len(given) > axis else 1
     if count != length:
         raise ShapeError(
@@ -279,8 +279,8 @@ def _(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> P
             f"Got self.shape = {list(shape)} source.shape = {list(given)}"
         )
     # As an element of its dtype: -1 is 255 in uint8.
-    factor = held(alpha, input.layout.dtype)
-    return Plan(shape, input.layout.dtype, (axis, factor))
+    factor = held(alpha, input.facts.dtype)
+    return Plan(shape, input.facts.dtype, (axis, factor))
 
 
 @add_slices.vjp("input")
@@ -311,12 +311,12 @@ def index_add(
 @composite(inplace=True)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """Return input with value in its slices at index along dim."""
-    if isinstance(value, Tensor) and value.layout.shape:
+    if isinstance(value, Tensor) and value.facts.shape:
         raise ShapeError(
             "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-            f"{len(value.layout.shape)} dimension(s)."
+            f"{len(value.facts.shape)} dimension(s)."
         )
-    if not input.layout.shape:
+    if not input.facts.shape:
         return index_fill(input.reshape(1), dim, index, value).reshape(())
     return OPS["masked_fill"].public(input, _slices_mask(input, dim, index), value)  # type: ignore[no-any-return]
 
@@ -324,11 +324,11 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 def _slices_mask(input: Tensor, dim: int, index: Tensor) -> Any:
     from .creation import zeros
 
-    axis = normalize_axis("index_fill", dim, len(input.layout.shape))
-    n = input.layout.shape[axis]
-    shape = [1] * len(input.layout.shape)
+    axis = normalize_axis("index_fill", dim, len(input.facts.shape))
+    n = input.facts.shape[axis]
+    shape = [1] * len(input.facts.shape)
     shape[axis] = n
-    chosen: Any = zeros(n, device=input.layout.device)
+    chosen: Any = zeros(n, device=input.facts.device)
     refusal = f"index {{}} is out of bounds for dimension {axis} with size {n}"
     places = counted_from_front(_vector("index_fill", index), n, refusal)
     return (scatter(chosen, 0, places, 1.0) != 0).reshape(shape)
@@ -346,16 +346,16 @@ def counted_from_front(index: Any, n: int, refusal: str) -> Any:
 
 
 def _range_of(index: Any) -> tuple[int, int]:
-    return (int(index.min()), int(index.max())) if index.layout.numel else (0, -1)
+    return (int(index.min()), int(index.max())) if index.facts.numel else (0, -1)
 
 
 @composite(inplace=True, takes_out=True)
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """Return input with the slices of source in the place of its own at index along dim."""
-    shape = input.layout.shape
+    shape = input.facts.shape
     axis = normalize_axis("index_copy", dim, len(shape))
     places = _vector("index_copy", index)
-    _require_slices(input, axis, places.layout.numel, source)
+    _require_slices(input, axis, places.facts.numel, source)
     length = shape[axis] if shape else 1
     low, high = _range_of(places)
     if low < 0 or high >= length:
@@ -372,11 +372,11 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
 def _require_slices(input: Tensor, axis: int, count: int, source: Tensor) -> None:
     """Raise unless source has count slices as input has along axis, or is a number for one."""
-    shape, given = input.layout.shape, source.layout.shape
-    if source.layout.dtype is not input.layout.dtype:
+    shape, given = input.facts.shape, source.facts.shape
+    if source.facts.dtype is not input.facts.dtype:
         raise DTypeError(
             "index_copy_(): self and source expected to have the same dtype, but got (self) "
-            f"{input.layout.dtype.name} and (source) {source.layout.dtype.name}"
+            f"{input.facts.dtype.name} and (source) {source.facts.dtype.name}"
         )
     if not given and count != 1:
         raise DimError(
@@ -405,18 +405,18 @@ def _require_slices(input: Tensor, axis: int, count: int, source: Tensor) -> Non
 @composite(takes_out=True)
 def take(input: Tensor, index: Tensor) -> Tensor:
     """Return the elements of the flattened input at index."""
-    if index.layout.dtype is not int64:
+    if index.facts.dtype is not int64:
         raise DTypeError(
-            f"take(): Expected a long tensor for index, but got {index.layout.dtype.name}; cast "
+            f"take(): Expected a long tensor for index, but got {index.facts.dtype.name}; cast "
             "with .long()"
         )
     flat: Any = input.reshape(-1)
-    n = input.layout.numel
-    if index.layout.numel and not n:
+    n = input.facts.numel
+    if index.facts.numel and not n:
         raise DimError("take(): tried to take from an empty tensor")
     refusal = f"out of range: tried to access index {{}} on a tensor of {n} elements."
     places = counted_from_front(index, n, refusal).reshape(-1)
-    return select_slices.public(flat, places, 0).reshape(index.layout.shape)  # type: ignore[no-any-return]
+    return select_slices.public(flat, places, 0).reshape(index.facts.shape)  # type: ignore[no-any-return]
 
 
 @composite(takes_out=True)
@@ -424,28 +424,28 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     """Return input's elements at indices along dim, or of the flattened input."""
     if dim is None:
         return gather.public(input.reshape(-1), 0, indices.reshape(-1))  # type: ignore[no-any-return]
-    axis = normalize_axis("take_along_dim", dim, len(input.layout.shape))
-    if indices.layout.dtype is not int64:
+    axis = normalize_axis("take_along_dim", dim, len(input.facts.shape))
+    if indices.facts.dtype is not int64:
         raise DTypeError(
             "torch.take_along_dim(): dtype of indices should be Long but got "
-            f"{indices.layout.dtype.name}; cast with .long()"
+            f"{indices.facts.dtype.name}; cast with .long()"
         )
-    if len(input.layout.shape) != len(indices.layout.shape):
+    if len(input.facts.shape) != len(indices.facts.shape):
         raise ShapeError(
             "torch.take_along_dim(): input and indices should have the same number of dimensions, "
-            f"but got {len(input.layout.shape)} dimensions for input, and "
-            f"{len(indices.layout.shape)} dimensions for indices"
+            f"but got {len(input.facts.shape)} dimensions for input, and "
+            f"{len(indices.facts.shape)} dimensions for indices"
         )
-    if not input.layout.shape:
+    if not input.facts.shape:
         return gather.public(input, axis, indices)  # type: ignore[no-any-return]
     # All other axes meet as in any op of two tensors.
-    rest = [(*s[:axis], 1, *s[axis + 1 :]) for s in (input.layout.shape, indices.layout.shape)]
+    rest = [(*s[:axis], 1, *s[axis + 1 :]) for s in (input.facts.shape, indices.facts.shape)]
     met = broadcast_shapes("take_along_dim", rest)
     seen = [
-        OPS["expand"].public(one, (*met[:axis], one.layout.shape[axis], *met[axis + 1 :]))
+        OPS["expand"].public(one, (*met[:axis], one.facts.shape[axis], *met[axis + 1 :]))
         for one in (input, indices)
     ]
-    n = input.layout.shape[axis]
+    n = input.facts.shape[axis]
     refusal = f"index {{}} is out of bounds for dimension {axis} with size {n}"
     places = counted_from_front(seen[1], n, refusal)
     return gather.public(seen[0], axis, places)  # type: ignore[no-any-return]

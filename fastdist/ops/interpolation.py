@@ -47,7 +47,7 @@ def interpolate(
     Raises  ValueError for arguments that exclude each other, NotImplementedError for a mode that
             does not fit the axes
     """
-    shape = input.layout.shape
+    shape = input.facts.shape
     if mode in _ANY and align_corners is not None:
         raise ValueError(
             "align_corners option can only be set with the interpolating modes: linear | bilinear "
@@ -71,7 +71,7 @@ def _sizes(
     input: Tensor, size: Any, scale_factor: Any, recompute: bool, mode: str
 ) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
     """Return the lengths wanted, and the factors that indices follow where they were given."""
-    space = input.layout.shape[2:]
+    space = input.facts.shape[2:]
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
     if size is not None:
@@ -134,7 +134,7 @@ def _require_mode(mode: str, ndim: int, align_corners: bool, antialias: bool) ->
 
 
 def _require_space(input: Tensor, lengths: tuple[int, ...]) -> None:
-    shape = input.layout.shape
+    shape = input.facts.shape
     before, axes = shape[2:], len(shape) - 2
     if min(*before, *lengths) <= 0:
         letters = "DHW"[-axes:]
@@ -161,7 +161,7 @@ def _resampled(
     align: bool,
     antialias: bool,
 ) -> Any:
-    dtype, before = input.layout.dtype, input.layout.shape[2:]
+    dtype, before = input.facts.dtype, input.facts.shape[2:]
     axes = len(before)
     whole = dtype is uint8 and (mode in ("nearest", "nearest-exact") or axes == 2)
     kernel = f"upsample_{mode.replace('-', '_')}{axes}d"

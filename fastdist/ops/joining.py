@@ -34,8 +34,8 @@ class CatBackward0(Node):
     __slots__ = ("axis", "layouts")
 
     def __init__(self, tensors: Sequence[Tensor], result: Tensor, axis: int) -> None:
-        begin_node(self, tuple([tensor.edge for tensor in tensors]), result.layout)
-        self.layouts = tuple([tensor.layout for tensor in tensors])
+        begin_node(self, tuple([tensor.edge for tensor in tensors]), result.facts)
+        self.layouts = tuple([tensor.facts for tensor in tensors])
         self.axis = axis
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
@@ -50,7 +50,7 @@ class CatBackward0(Node):
                 found.append(_nothing(layout))
             else:
                 part = g[(slice(None),) * self.axis + (slice(start, start + length), ...)]
-                found.append(cast_array(part, self.layout, layout))
+                found.append(cast_array(part, self.facts, layout))
             start += length
         return tuple(found)
 
@@ -84,8 +84,8 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     if not given:
         raise ShapeError("torch.cat(): expected a non-empty list of Tensors")
     if out is None and not modes.special and PLAIN.issuperset(map(type, given)):
-        key = ("cat", dim, dim.__class__, *[tensor.layout for tensor in given])
-        known = given[0].layout.plans.get(key)
+        key = ("cat", dim, dim.__class__, *[tensor.facts for tensor in given])
+        known = given[0].facts.plans.get(key)
         if known is not None:
             return _joined_at_once(given, *known)
     else:
@@ -102,9 +102,9 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     kernel = backend.kernel("copying.cat")
     start = 0
     for tensor in given:
-        if tensor.layout.shape != (0,):
+        if tensor.facts.shape != (0,):
             kernel(tensor.array, array, axis, start)
-            start += tensor.layout.shape[axis]
+            start += tensor.facts.shape[axis]
     result = wrap(array, layout_of(array, device))
     if (
         dtype.is_floating_point
@@ -114,8 +114,8 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
         result.edge = CatBackward0(given, result, axis)
     if modes.special:
         _carry(result, given, axis)
-    if key is not None and device is CPU and all(_is_usual(t.layout, dtype) for t in given):
-        given[0].layout.plans.remember(key, (result.layout, axis))
+    if key is not None and device is CPU and all(_is_usual(t.facts, dtype) for t in given):
+        given[0].facts.plans.remember(key, (result.facts, axis))
     return given_out("cat", out, result, given)
 
 
@@ -146,7 +146,7 @@ _NAMED: Any = _Named()
 
 
 def _joined_shape(tensors: Sequence[Tensor], dim: int) -> tuple[int, tuple[int, ...]]:
-    shapes = [tensor.layout.shape for tensor in tensors]
+    shapes = [tensor.facts.shape for tensor in tensors]
     if () in shapes:
         raise ShapeError(
             f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated"
@@ -191,10 +191,10 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     if out is None and dim == 0 and _is_plain_row(given):
         return _stacked_at_once(given)
     for i, tensor in enumerate(given):
-        if tensor.layout.shape != given[0].layout.shape:
+        if tensor.facts.shape != given[0].facts.shape:
             raise ShapeError(
                 "stack expects each tensor to be equal size, but got "
-                f"{list(given[0].layout.shape)} at entry 0 and {list(tensor.layout.shape)} at "
+                f"{list(given[0].facts.shape)} at entry 0 and {list(tensor.facts.shape)} at "
                 f"entry {i}"
             )
     axis = _new_axis(given[0], dim)
@@ -205,31 +205,31 @@ def _is_plain_row(given: tuple[Any, ...]) -> bool:
     """Say whether nothing is to be done but to copy: what batches of samples are made of."""
     if modes.special or not PLAIN.issuperset(map(type, given)):
         return False
-    layout = given[0].layout
+    layout = given[0].facts
     if layout.device is not CPU or not layout.contiguous or not layout.shape:
         return False
-    return all(one.layout is layout and one.edge is None for one in given)
+    return all(one.facts is layout and one.edge is None for one in given)
 
 
 def _stacked_at_once(given: tuple[Tensor, ...]) -> Tensor:
-    shape = given[0].layout.shape
-    array = np.empty((len(given), *shape), given[0].layout.dtype.numpy)
+    shape = given[0].facts.shape
+    array = np.empty((len(given), *shape), given[0].facts.dtype.numpy)
     rows = array.reshape(len(given) * shape[0], *shape[1:])
     np.concatenate([one.array for one in given], 0, out=rows)
     return wrap(array, layout_of(array))
 
 
 def _new_axis(tensor: Tensor, dim: int) -> int:
-    return normalize_axis("stack", dim, len(tensor.layout.shape) + 1)
+    return normalize_axis("stack", dim, len(tensor.facts.shape) + 1)
 
 
 @composite()
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """Return the view of length elements along dim from start on."""
-    if not input.layout.shape:
+    if not input.facts.shape:
         raise ShapeError("narrow() cannot be applied to a 0-dim tensor.")
-    axis = normalize_axis("narrow", dim, len(input.layout.shape))
-    n = input.layout.shape[axis]
+    axis = normalize_axis("narrow", dim, len(input.facts.shape))
+    n = input.facts.shape[axis]
     if not -n <= start <= n:
         raise DimRange(
             f"start out of range (expected to be in range of [{-n}, {n}], but got {start})"
@@ -248,14 +248,14 @@ class DimRange(ShapeError, IndexError):
 @composite()
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """Return the view at index along dim, without that axis."""
-    axis = normalize_axis("select", dim, len(input.layout.shape))
-    if not input.layout.shape:
+    axis = normalize_axis("select", dim, len(input.facts.shape))
+    if not input.facts.shape:
         raise DimRange("select() cannot be applied to a 0-dim tensor.")
-    n = input.layout.shape[axis]
+    n = input.facts.shape[axis]
     if not -n <= index < n:
         raise DimRange(
             f"select(): index {index} out of range for tensor of size "
-            f"{list(input.layout.shape)} at dimension {axis}"
+            f"{list(input.facts.shape)} at dimension {axis}"
         )
     where = (slice(None),) * axis + (index, ...)
     return basic_index.at(input, where)
@@ -271,8 +271,8 @@ class SplitBackward0(Node):
     fresh = True
 
     def __init__(self, input: Tensor, views: Sequence[Tensor], places: Sequence[Any]) -> None:
-        begin_node(self, (input.edge,), tuple([view.layout for view in views]))
-        self.input_layout = input.layout
+        begin_node(self, (input.edge,), tuple([view.facts for view in views]))
+        self.input_layout = input.facts
         self.num_outputs = len(views)
         self.places = places
 
@@ -307,7 +307,7 @@ def _views_at(
     input: Tensor, places: Sequence[Any], recorded: type[SplitBackward0] = SplitBackward0
 ) -> tuple[Tensor, ...]:
     views = tuple([basic_index.at(input, place) for place in places])
-    if len(views) > 1 and views[0].edge is not None and not input.layout.is_sparse:
+    if len(views) > 1 and views[0].edge is not None and not input.facts.is_sparse:
         node = recorded(input, views, places)
         for i, view in enumerate(views):
             view.edge = Edge(node, i)
@@ -329,10 +329,10 @@ def split(
         )
     if split_size is not None:
         split_size_or_sections = split_size
-    if not tensor.layout.shape:
+    if not tensor.facts.shape:
         raise ShapeError("split expects at least a 1-dimensional tensor, got one without axes")
-    axis = normalize_axis("split", dim, len(tensor.layout.shape))
-    n = tensor.layout.shape[axis]
+    axis = normalize_axis("split", dim, len(tensor.facts.shape))
+    n = tensor.facts.shape[axis]
     if hasattr(split_size_or_sections, "__index__"):
         size = split_size_or_sections.__index__()
         if size < 0 or (size == 0 and n):
@@ -363,12 +363,12 @@ def split(
 @composite()
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views along dim, chunks of them or fewer, all but the last of one size."""
-    if not input.layout.shape:
+    if not input.facts.shape:
         raise ShapeError("chunk expects at least a 1-dimensional tensor, got one without axes")
     if chunks < 1:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    axis = normalize_axis("chunk", dim, len(input.layout.shape))
-    n = input.layout.shape[axis]
+    axis = normalize_axis("chunk", dim, len(input.facts.shape))
+    n = input.facts.shape[axis]
     if n == 0:
         return tuple(narrow(input, axis, 0, 0) for _ in range(chunks))
     return split(input, -(-n // chunks), axis)
@@ -377,22 +377,22 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 @composite()
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Return the views at each place along dim, without that axis."""
-    axis = normalize_axis("unbind", dim, len(input.layout.shape))
-    if not input.layout.shape:
+    axis = normalize_axis("unbind", dim, len(input.facts.shape))
+    if not input.facts.shape:
         raise DimRange("Dimension specified as 0 but tensor has no dimensions")
     lead = (slice(None),) * axis
-    places = [(*lead, i, ...) for i in range(input.layout.shape[axis])]
+    places = [(*lead, i, ...) for i in range(input.facts.shape[axis])]
     return _views_at(input, places, UnbindBackward0)
 
 
 @composite(method=False, takes_out=True)
 def hstack(tensors: Any) -> Tensor:
     """Return tensors side by side: vectors along axis 0, all else along axis 1."""
-    given = [tensor.reshape(1) if not tensor.layout.shape else tensor for tensor in tensors]
-    return cat(given, 0 if len(given[0].layout.shape) == 1 else 1)
+    given = [tensor.reshape(1) if not tensor.facts.shape else tensor for tensor in tensors]
+    return cat(given, 0 if len(given[0].facts.shape) == 1 else 1)
 
 
 @composite(method=False, takes_out=True)
 def vstack(tensors: Any) -> Tensor:
     """Return tensors below each other; a vector is a row."""
-    return cat([t.reshape(1, -1) if len(t.layout.shape) < 2 else t for t in tensors], 0)
+    return cat([t.reshape(1, -1) if len(t.facts.shape) < 2 else t for t in tensors], 0)

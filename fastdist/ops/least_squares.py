@@ -33,8 +33,8 @@ def pseudo_inverse(input: Tensor, atol: Tensor, rtol: Tensor) -> Tensor:
 
 @pseudo_inverse.plan
 def _(input: Tensor, atol: Tensor, rtol: Tensor) -> Plan:
-    *batch, m, n = input.layout.shape
-    dtype = input.layout.dtype
+    *batch, m, n = input.facts.shape
+    dtype = input.facts.dtype
     more = (((*batch, min(m, n)), dtype), (tuple(batch), int32))
     return Plan((*batch, n, m), dtype, compute=dtype, extra_outputs=more)
 
@@ -61,8 +61,8 @@ def _tolerances(input: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
     """Return atol and rtol as tensors; rtol is that of the dtype unless one of them is given."""
     if rtol is None:
         given = atol is not None and (isinstance(atol, Tensor) or atol > 0)
-        eps = float(np.finfo(input.layout.dtype.numpy).eps)
-        rtol = 0.0 if given and not isinstance(atol, Tensor) else eps * max(input.layout.shape[-2:])
+        eps = float(np.finfo(input.facts.dtype.numpy).eps)
+        rtol = 0.0 if given and not isinstance(atol, Tensor) else eps * max(input.facts.shape[-2:])
         if isinstance(atol, Tensor):
             rtol = OPS["where"].public(atol > 0, 0.0, rtol)
     kind: Any = {"dtype": input.dtype, "device": input.device}
@@ -74,7 +74,7 @@ def _tolerances(input: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
 
 
 def _pinv(input: Tensor, atol: Any, rtol: Any, hermitian: bool, rcond: Any) -> Tensor:
-    shape, dtype = input.layout.shape, input.layout.dtype
+    shape, dtype = input.facts.shape, input.facts.dtype
     if len(shape) < 2 or dtype not in (float32, float64):
         raise DTypeError(
             f"linalg.pinv({WORDS.get(dtype.name, dtype.name)}{{{list(shape)}}}): expected a tensor "
@@ -129,7 +129,7 @@ def matrix_rank(
     """
     name = "torch.linalg.matrix_rank"
     require_matrix(name, input, "input")
-    if input.layout.dtype not in (float32, float64):
+    if input.facts.dtype not in (float32, float64):
         raise DTypeError("This function doesn't handle types other than float and double")
     given: Any = input.detach()
     values = eigvalsh(given).abs() if hermitian else values_of(given)
@@ -137,7 +137,7 @@ def matrix_rank(
 
 
 def _rank(values: Any, atol: Any, rtol: Any) -> Tensor:
-    if not values.layout.shape[-1]:
+    if not values.facts.shape[-1]:
         return values.sum(-1).to(int64)  # type: ignore[no-any-return]
     limit = OPS["maximum"].public(atol, rtol * values.amax(-1))
     return (values > limit.unsqueeze(-1)).sum(-1)  # type: ignore[no-any-return]
@@ -160,7 +160,7 @@ def lstsq(
             Residuals are there for m > n and full rank
     """
     name = "torch.linalg.lstsq"
-    shape, right = require_matrix(name, input, "input"), b.layout.shape
+    shape, right = require_matrix(name, input, "input"), b.facts.shape
     if driver is not None and driver not in _DRIVERS:
         raise RuntimeError(
             f"{name}: parameter `driver` should be one of ({', '.join(_DRIVERS)}), got {driver!r}"
@@ -172,11 +172,11 @@ def lstsq(
         )
     is_vector = len(shape) - 1 == len(right)
     given: Any = b.unsqueeze(-1) if is_vector else b
-    if shape[-2] != given.layout.shape[-2]:
+    if shape[-2] != given.facts.shape[-2]:
         other = "other.size(-1)" if is_vector else "other.size(-2)"
         raise ShapeError(f"{name}: input.size(-2) should match {other}: {shape} and {right}")
     require_computable(name, "linalg_lstsq_cpu", input)
-    if input.layout.dtype is not b.layout.dtype:
+    if input.facts.dtype is not b.facts.dtype:
         raise DTypeError(f"{name}: Expected input and other to have the same dtype")
     limits = _tolerances(input, None, rcond)
     inverse, values, info = pseudo_inverse.public(input, *limits)
@@ -219,7 +219,7 @@ def svd_lowrank(
     Shape   (..., m, n) -> (..., m, q), (..., q), (..., n, q)
     Source  Halko, Martinsson and Tropp 2011, "Finding structure with randomness", algorithm 5.1
     """
-    given: Any = A if M is None else A - M.expand(*A.layout.shape)
+    given: Any = A if M is None else A - M.expand(*A.facts.shape)
     m, n = require_matrix("svd_lowrank", given)[-2:]
     wide = m < n
     if wide:

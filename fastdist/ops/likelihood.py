@@ -55,8 +55,8 @@ def nll_kernel(
 def _(
     input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: int
 ) -> Plan:
-    layout = input.layout
-    shape = target.layout.shape if reduction == 0 else ()
+    layout = input.facts
+    shape = target.facts.shape if reduction == 0 else ()
     numbers = (ignore_index, reduction)
     return Plan(shape, layout.dtype, numbers, extra_outputs=(((), layout.dtype),))
 
@@ -105,7 +105,7 @@ def _(
     ignore_index: int,
     reduction: int,
 ) -> Plan:
-    return Plan(shape, input.layout.dtype, (ignore_index, reduction))
+    return Plan(shape, input.facts.dtype, (ignore_index, reduction))
 
 
 @nll_gradient.vjp("input")
@@ -114,10 +114,10 @@ def _(g: Any, target: Tensor, weight: Any, ignore_index: int, reduction: int) ->
 
 
 def _require_target(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
-    shape, found = input.layout.shape, target.layout.shape
-    if target.layout.dtype not in (int64, uint8):
+    shape, found = input.facts.shape, target.facts.shape
+    if target.facts.dtype not in (int64, uint8):
         raise DTypeError(
-            f"expected target dtype to be Long or Byte, but got {WORDS[target.layout.dtype.name]}: "
+            f"expected target dtype to be Long or Byte, but got {WORDS[target.facts.dtype.name]}: "
             "it holds numbers of classes; cast it with .long()"
         )
     if not shape:
@@ -131,10 +131,10 @@ def _require_target(input: Tensor, target: Tensor, weight: Tensor | None) -> Non
     if found != wanted:
         raise ShapeError(f"Expected target size {list(wanted)}, got {list(found)}")
     classes = shape[1] if len(shape) > 1 else shape[0]
-    if weight is not None and weight.layout.shape != (classes,):
+    if weight is not None and weight.facts.shape != (classes,):
         raise ShapeError(
             f"weight tensor should be defined either for all {classes} classes or no classes but "
-            f"got weight tensor of shape: {list(weight.layout.shape)}"
+            f"got weight tensor of shape: {list(weight.facts.shape)}"
         )
 
 
@@ -152,7 +152,7 @@ def nll_loss(
 
     Shape   (N, C, ...), (N, ...) -> (), or (N, ...) for reduction "none"
     """
-    if len(input.layout.shape) == 1 and target.layout.shape == (1,):
+    if len(input.facts.shape) == 1 and target.facts.shape == (1,):
         target = target.reshape(())
     _require_target(input, target, weight)
     require_floating_inputs("nll_loss_out_frame", input)
@@ -169,8 +169,8 @@ def cross_entropy_rows(input: Tensor, target: Tensor, reduction: int) -> Tensor:
 
 @cross_entropy_rows.plan
 def _(input: Tensor, target: Tensor, reduction: int) -> Plan:
-    layout = input.layout
-    shape = () if reduction else target.layout.shape
+    layout = input.facts
+    shape = () if reduction else target.facts.shape
     extra = ((layout.shape, layout.dtype), (layout.shape[:1], layout.dtype))
     return Plan(shape, layout.dtype, (reduction,), extra_outputs=extra)
 
@@ -181,7 +181,7 @@ def _(g: Any, input: Any, target: Tensor, reduction: int, others: Any) -> Any:
         # Somebody will differentiate this: it must know how it hangs on the input.
         likely: Any = OPS["log_softmax"].public(input, 1)
         total = input.new_full((), float(len(target)))
-        shape = input.layout.shape
+        shape = input.facts.shape
         part: Any = nll_gradient.public(g, target, None, total, shape, NO_CLASS, reduction)
         return part - likely.exp() * part.sum(1, keepdim=True)
     return cross_entropy_rows_gradient.public(g, target, *others, reduction)
@@ -205,12 +205,12 @@ def cross_entropy_rows_gradient(
 
 @cross_entropy_rows_gradient.plan
 def _(input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction: int) -> Plan:
-    return Plan(weights.layout.shape, weights.layout.dtype, (reduction,))
+    return Plan(weights.facts.shape, weights.facts.dtype, (reduction,))
 
 
 def _are_rows_of_classes(input: Tensor, target: Tensor, weight: Any, ignore_index: int) -> bool:
     """Return whether the short way fits: a plain matrix, every target a class that counts."""
-    layout, found = input.layout, target.layout
+    layout, found = input.facts, target.facts
     if weight is not None or not layout.plain or len(layout.shape) != 2:
         return False
     classes = target.array
@@ -248,9 +248,9 @@ def cross_entropy(
     if label_smoothing == 0.0 and _are_rows_of_classes(input, target, weight, ignore_index):
         code = reduction_code(reduction)
         return cross_entropy_rows.public(input, target, code)[0]  # type: ignore[no-any-return]
-    axis = 0 if len(input.layout.shape) == 1 else 1
+    axis = 0 if len(input.facts.shape) == 1 else 1
     likely: Any = OPS["log_softmax"].public(input, axis)
-    if target.layout.dtype.is_floating_point:
+    if target.facts.dtype.is_floating_point:
         if ignore_index >= 0:
             raise RuntimeError(
                 f"ignore_index is not supported for floating point target: it is {ignore_index}, "
@@ -264,21 +264,21 @@ def cross_entropy(
 
 
 def _along_classes(weight: Any, likely: Any, axis: int) -> Any:
-    shape = [1] * len(likely.layout.shape)
-    shape[axis] = likely.layout.shape[axis]
+    shape = [1] * len(likely.facts.shape)
+    shape[axis] = likely.facts.shape[axis]
     return weight.reshape(shape)
 
 
 def _of_probabilities(
     likely: Any, target: Any, weight: Any, reduction: str, smoothing: float, axis: int
 ) -> Tensor:
-    if target.layout.shape != likely.layout.shape:
+    if target.facts.shape != likely.facts.shape:
         raise ShapeError(
-            f"input and target of probabilities must have one shape, got {likely.layout.shape} and "
-            f"{target.layout.shape}; a {target.layout.dtype.name} target holds probabilities: cast "
+            f"input and target of probabilities must have one shape, got {likely.facts.shape} and "
+            f"{target.facts.shape}; a {target.facts.dtype.name} target holds probabilities: cast "
             "indices of classes with .long()"
         )
-    classes = likely.layout.shape[axis]
+    classes = likely.facts.shape[axis]
     if smoothing:
         target = target * (1 - smoothing) + smoothing / max(classes, 1)
     product = likely * target
@@ -287,7 +287,7 @@ def _of_probabilities(
     code = reduction_code(reduction)
     if code == 0:
         return -product.sum(axis)  # type: ignore[no-any-return]
-    samples = likely.layout.numel // max(classes, 1)  # of none, or without classes: NaN
+    samples = likely.facts.numel // max(classes, 1)  # of none, or without classes: NaN
     return -product.sum() / samples if code == 1 else -product.sum()  # type: ignore[no-any-return]
 
 
@@ -314,5 +314,5 @@ def _smoothed(
             chosen = weight.index_select(0, target.masked_fill(ignored, 0).reshape(-1))
             counted = chosen.masked_fill(ignored.reshape(-1), 0.0).sum()
         even = even / counted
-    share = smoothing / max(likely.layout.shape[axis], 1)
+    share = smoothing / max(likely.facts.shape[axis], 1)
     return loss * (1 - smoothing) + even * share  # type: ignore[no-any-return]

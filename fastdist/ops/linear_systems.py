@@ -37,7 +37,7 @@ def solve_parts(a: Tensor, b: Tensor) -> Tensor:
 
 @solve_parts.plan
 def _(a: Tensor, b: Tensor) -> Plan:
-    left, right, dtype = a.layout.shape, b.layout.shape, a.layout.dtype
+    left, right, dtype = a.facts.shape, b.facts.shape, a.facts.dtype
     require_computable("linalg.solve", "lu_cpu", a)
     shape = (*batch_of("linalg.solve", left, right), *right[-2:])
     return Plan(shape, dtype, extra_outputs=((left[:-2], int32),))
@@ -59,11 +59,11 @@ def _(a: Any, a_t: Any, b_t: Any, out: Any) -> Any:
 def _solve(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Any, Tensor]:
     require_square(name, A)
     require_same_dtype(name, A, B)
-    shape, right = A.layout.shape, B.layout.shape
+    shape, right = A.facts.shape, B.facts.shape
     # A batch of vectors where its axes are those of A less one, as NumPy had it before 2.0.
     is_vector = len(right) == 1 or (len(right) == len(shape) - 1 and right == shape[:-1])
     given: Any = B.unsqueeze(-1) if is_vector else B
-    require_fitting(name, shape, given.layout.shape, left)
+    require_fitting(name, shape, given.facts.shape, left)
     if left:
         found, info = solve_parts.public(A, given)
     else:
@@ -106,9 +106,9 @@ def inverse_parts(input: Tensor) -> Tensor:
 
 @inverse_parts.plan
 def _(input: Tensor) -> Plan:
-    shape = input.layout.shape
+    shape = input.facts.shape
     require_computable("linalg.inv", "inverse_cpu", input)
-    return Plan(shape, input.layout.dtype, extra_outputs=((shape[:-2], int32),))
+    return Plan(shape, input.facts.dtype, extra_outputs=((shape[:-2], int32),))
 
 
 @inverse_parts.vjp("input")
@@ -173,10 +173,10 @@ def lu_parts(input: Tensor) -> Tensor:
 
 @lu_parts.plan
 def _(input: Tensor) -> Plan:
-    shape = input.layout.shape
+    shape = input.facts.shape
     require_computable("linalg.lu", "lu_cpu", input)
     more = (((*shape[:-2], min(shape[-2:])), int32), (shape[:-2], int32))
-    return Plan(shape, input.layout.dtype, extra_outputs=more)
+    return Plan(shape, input.facts.dtype, extra_outputs=more)
 
 
 @structured("linalg.permutation", has_out=False)
@@ -186,13 +186,13 @@ def permutation(pivots: Tensor, rows: int) -> Tensor:
 
 @permutation.plan
 def _(pivots: Tensor, rows: int) -> Plan:
-    return Plan((*pivots.layout.shape[:-1], rows), int64)
+    return Plan((*pivots.facts.shape[:-1], rows), int64)
 
 
 def _rows_at(matrix: Any, places: Any) -> Any:
     """Return the rows of matrix in another order; batch axes broadcast."""
-    batch = batch_of("lu", matrix.layout.shape, (*places.layout.shape, 1))
-    shape = (*batch, *matrix.layout.shape[-2:])
+    batch = batch_of("lu", matrix.facts.shape, (*places.facts.shape, 1))
+    shape = (*batch, *matrix.facts.shape[-2:])
     index = places.unsqueeze(-1).expand(*shape)
     return matrix.expand(*shape).gather(-2, index)
 
@@ -201,7 +201,7 @@ def _parts(compact: Any) -> tuple[Any, Any, Any, Any]:
     """Return the square triangles of L and U, and what stands below the one and right of the
     other.
     """
-    m, n = compact.layout.shape[-2:]
+    m, n = compact.facts.shape[-2:]
     k = min(m, n)
     square = compact.narrow(-2, 0, k).narrow(-1, 0, k)
     return square, compact.narrow(-2, k, m - k), compact.narrow(-1, k, n - k), k
@@ -209,7 +209,7 @@ def _parts(compact: Any) -> tuple[Any, Any, Any, Any]:
 
 @lu_parts.vjp("input")
 def _(g: Any, out: Any, others: Any) -> Any:
-    m, n = out.layout.shape[-2:]
+    m, n = out.facts.shape[-2:]
     square, low, right, _ = _parts(out)
     g_square, g_low, g_right, _k = _parts(g)
     below, above = square.tril(-1), square.triu()
@@ -232,7 +232,7 @@ def _(g: Any, out: Any, others: Any) -> Any:
 
 @lu_parts.jvp
 def _(input_t: Any, out: Any, others: Any) -> Any:
-    m, n = out.layout.shape[-2:]
+    m, n = out.facts.shape[-2:]
     square, low, right, _k = _parts(out)
     moved = _rows_at(input_t, permutation.public(others[0], m))
     t_square, t_low, t_right, _ = _parts(moved)
@@ -256,10 +256,10 @@ def _require_pivoting(name: str, pivot: bool) -> None:
 
 
 def _factor(name: str, A: Tensor, pivot: bool) -> tuple[Tensor, Tensor, Tensor]:
-    if len(A.layout.shape) < 2:
+    if len(A.facts.shape) < 2:
         raise ShapeError(
             f"{name}: Expected tensor with 2 or more dimensions. Got size: "
-            f"{list(A.layout.shape)} instead"
+            f"{list(A.facts.shape)} instead"
         )
     _require_pivoting(name, pivot)
     return lu_parts.public(A)  # type: ignore[no-any-return]
@@ -298,7 +298,7 @@ def lu_factor_ex(
 
 def _unpacked(compact: Any, rows: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Return P, L and U of a compact matrix and the order of its rows."""
-    m, n = compact.layout.shape[-2:]
+    m, n = compact.facts.shape[-2:]
     k = min(m, n)
     kind: Any = {"dtype": compact.dtype, "device": compact.device}
     lower = compact.narrow(-1, 0, k).tril(-1) + eye(m, k, **kind)
@@ -313,7 +313,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     Shape   (..., m, n) -> (..., m, m), (..., m, k), (..., k, n) for k = min(m, n)
     """
     compact, pivots, _ = _factor("linalg.lu", A, pivot)
-    rows = permutation.public(pivots, compact.layout.shape[-2])
+    rows = permutation.public(pivots, compact.facts.shape[-2])
     return return_types.linalg_lu(*_unpacked(compact, rows))
 
 
@@ -331,7 +331,7 @@ def lu_unpack(
     """Return (P, L, U) of what lu_factor returns; those that are not asked for are empty."""
     require_matrix("torch.lu_unpack", LU_data, "LU_data")
     _require_pivots("torch.lu_unpack", LU_data, LU_pivots)
-    rows = permutation.public(LU_pivots, LU_data.layout.shape[-2])
+    rows = permutation.public(LU_pivots, LU_data.facts.shape[-2])
     permuted, lower, upper = _unpacked(LU_data, rows)
     nothing = empty(0, dtype=LU_data.dtype, device=LU_data.device)
     return return_types.lu_unpack(
@@ -341,16 +341,16 @@ def lu_unpack(
 
 
 def _require_pivots(name: str, LU: Tensor, pivots: Tensor) -> None:
-    if pivots.layout.dtype is not int32:
+    if pivots.facts.dtype is not int32:
         raise DTypeError(f"{name}: pivots should be a Tensor of scalar type torch.int32")
-    if pivots.layout.shape[-1:] != (min(LU.layout.shape[-2:]),):
+    if pivots.facts.shape[-1:] != (min(LU.facts.shape[-2:]),):
         raise ShapeError(
             f"{name}: Number of pivots per batch should be same as the dimension of the matrix"
         )
 
 
 def _lu_solve(LU: Any, pivots: Any, B: Any, adjoint: bool) -> Any:
-    n = LU.layout.shape[-1]
+    n = LU.facts.shape[-1]
     rows = permutation.public(pivots, n)
     if adjoint:
         found = triangular.public(LU.mT, B, False, False)
@@ -404,7 +404,7 @@ def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
-    shape = input.layout.shape
+    shape = input.facts.shape
     _require_square_parts("linalg.tensorinv", "ind", shape, ind)
     rows = math.prod(shape[ind:])
     matrix = input.reshape(rows, rows)
@@ -419,10 +419,10 @@ def tensorsolve(input: Tensor, other: Tensor, dims: Any = None) -> Tensor:
     Raises  LinAlgError if input, seen as a matrix, is singular
     """
     given: Any = input
-    ndim = len(input.layout.shape)
+    ndim = len(input.facts.shape)
     if dims is not None:
         given = input.movedim(tuple(dims), tuple(range(ndim - len(dims), ndim)))
-    shape, split = given.layout.shape, len(other.layout.shape)
+    shape, split = given.facts.shape, len(other.facts.shape)
     _require_square_parts("linalg.tensorsolve", "other.ndim", shape, split)
     rows = math.prod(shape[split:])
     found, info = solve_parts.public(given.reshape(rows, rows), other.reshape(rows, 1))

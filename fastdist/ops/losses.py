@@ -28,10 +28,10 @@ def reduced(losses: Any, reduction: str) -> Tensor:
 
 def _weighted(losses: Any, weight: Any, input: Any) -> Any:
     """Return losses times weight, which has the input's shape."""
-    if weight.layout.shape != input.layout.shape:
+    if weight.facts.shape != input.facts.shape:
         raise ShapeError(
             "Weights and input must have the same size. They have the shapes "
-            f"{weight.layout.shape} and {input.layout.shape}"
+            f"{weight.facts.shape} and {input.facts.shape}"
         )
     return losses * weight
 
@@ -140,7 +140,7 @@ def _warn_of_other_size(input: Any, target: Any) -> None:
     """Warn the caller of the loss that calls this, if target is to be broadcast."""
     if not isinstance(input, Tensor) or not isinstance(target, Tensor):
         return
-    if input.layout.shape != target.layout.shape:
+    if input.facts.shape != target.facts.shape:
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
@@ -274,7 +274,7 @@ def _broadcast_weight(losses: Any, weight: Any, input: Any) -> Any:
     """
     if weight is not None:
         losses = losses * weight
-    shape, found = input.layout.shape, losses.layout.shape
+    shape, found = input.facts.shape, losses.facts.shape
     if shape != found:
         raise ShapeError(
             f"output with shape {list(shape)} doesn't match the broadcast shape {list(found)}: "
@@ -285,7 +285,7 @@ def _broadcast_weight(losses: Any, weight: Any, input: Any) -> Any:
 
 def _require_probabilities(input: Tensor, target: Tensor) -> None:
     require_floating_inputs("binary_cross_entropy", input)
-    found, wanted = target.layout.dtype, input.layout.dtype
+    found, wanted = target.facts.dtype, input.facts.dtype
     if found is not wanted:
         raise DTypeError(
             f"Found dtype {WORDS[found.name]} but expected {WORDS[wanted.name]}: cast target with "
@@ -295,9 +295,9 @@ def _require_probabilities(input: Tensor, target: Tensor) -> None:
         ("input", input, "give it a sigmoid's result, or use binary_cross_entropy_with_logits"),
         ("target", target, "it holds probabilities"),
     ):
-        if given.layout.numel == 0:
+        if given.facts.numel == 0:
             continue
-        if given.layout.device is CPU:
+        if given.facts.device is CPU:
             # A quarter of the time of min and max, which go through Python; both find a NaN.
             values = given.array
             low, high = values.item(values.argmin()), values.item(values.argmax())
@@ -308,7 +308,7 @@ def _require_probabilities(input: Tensor, target: Tensor) -> None:
 
 
 def _require_same(input: Tensor, target: Tensor) -> None:
-    if input.layout.shape != target.layout.shape:
+    if input.facts.shape != target.facts.shape:
         raise ShapeError(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})"
         )
@@ -331,10 +331,10 @@ def kl_div(
             "definition.'mean' will be changed to behave the same as 'batchmean' in the next major "
             "release."
         )
-    if not (input.layout.dtype.is_floating_point and target.layout.dtype.is_floating_point):
+    if not (input.facts.dtype.is_floating_point and target.facts.dtype.is_floating_point):
         raise DTypeError(
             "kl_div: Integral inputs not supported.: input is "
-            f"{input.layout.dtype.name}, target {target.layout.dtype.name}; cast with .float()"
+            f"{input.facts.dtype.name}, target {target.facts.dtype.name}; cast with .float()"
         )
     by_batch = reduction == "batchmean"
     reduction = reduction_of(size_average, reduce, "sum" if by_batch else reduction)
@@ -343,5 +343,5 @@ def kl_div(
     else:
         losses = OPS["xlogy"].public(target, target) - target * input
     loss = reduced(losses, reduction)
-    shape = input.layout.shape
+    shape = input.facts.shape
     return loss / shape[0] if by_batch and shape else loss  # of no samples the mean is NaN

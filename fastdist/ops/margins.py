@@ -46,7 +46,7 @@ def margin_ranking_loss(
 ) -> Tensor:
     """Return what input1 lacks to be margin above input2, or where target is -1 below it."""
     reduction = reduction_of(size_average, reduce, reduction)
-    shapes = [one.layout.shape for one in (input1, input2, target)]
+    shapes = [one.facts.shape for one in (input1, input2, target)]
     if len({len(shape) for shape in shapes}) > 1:
         raise ShapeError(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
@@ -66,10 +66,10 @@ def soft_margin_loss(
     """Return log(1 + exp(-target * input)), without overflow."""
     reduction = reduction_of(size_average, reduce, reduction)
     losses = as_dtype_of(input, -OPS["logsigmoid"].public(target * input))
-    if losses.layout.shape != input.layout.shape:
+    if losses.facts.shape != input.facts.shape:
         raise ShapeError(
-            f"output with shape {list(input.layout.shape)} doesn't match the broadcast shape "
-            f"{list(losses.layout.shape)}: target has shape {target.layout.shape}"
+            f"output with shape {list(input.facts.shape)} doesn't match the broadcast shape "
+            f"{list(losses.facts.shape)}: target has shape {target.facts.shape}"
         )
     return reduced(losses, reduction)
 
@@ -92,7 +92,7 @@ def multilabel_soft_margin_loss(
     losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
         losses = losses * weight
-    axes = len(input.layout.shape)
+    axes = len(input.facts.shape)
     if not axes:
         raise DimError("Dimension specified as -1 but tensor has no dimensions: give it classes")
     return reduced(losses.mean(normalize_axis("mean", axes - 1, axes)), reduction)
@@ -117,19 +117,19 @@ def multi_margin_loss(
     reduction = reduction_of(size_average, reduce, reduction)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
-    if weight is not None and len(weight.layout.shape) != 1:
+    if weight is not None and len(weight.facts.shape) != 1:
         raise ValueError("weight must be one-dimensional")
-    if target.layout.dtype is not int64:
+    if target.facts.dtype is not int64:
         raise DTypeError(
-            f"expected scalar type Long but found {WORDS[target.layout.dtype.name]}: target holds "
+            f"expected scalar type Long but found {WORDS[target.facts.dtype.name]}: target holds "
             "numbers of classes; cast it with .long()"
         )
     rows, chosen = _rows(input), target.reshape(-1)
-    n, classes = rows.layout.shape
-    if chosen.layout.shape != (n,) or len(target.layout.shape) > 1:
+    n, classes = rows.facts.shape
+    if chosen.facts.shape != (n,) or len(target.facts.shape) > 1:
         raise ShapeError(
             "multi_margin_loss: target tensor should be 1-D with size equal to the number of input "
-            f"samples, {n}, got {target.layout.shape}"
+            f"samples, {n}, got {target.facts.shape}"
         )
     chosen = chosen.unsqueeze(1)
     lacks: Any = OPS["relu"].public(margin - rows.gather(1, chosen) + rows)
@@ -137,7 +137,7 @@ def multi_margin_loss(
     if weight is not None:
         lacks = lacks * weight.gather(0, chosen.reshape(-1)).unsqueeze(1)
     losses = lacks.scatter(1, chosen, 0.0).sum(1) / classes
-    return reduced(losses.reshape(target.layout.shape), reduction)
+    return reduced(losses.reshape(target.facts.shape), reduction)
 
 
 def _rows(input: Any) -> Any:
@@ -145,7 +145,7 @@ def _rows(input: Any) -> Any:
 
     Raises  ShapeError for what has other axes, or no classes
     """
-    shape = input.layout.shape
+    shape = input.facts.shape
     if len(shape) not in (1, 2) or not shape[-1]:
         raise ShapeError(
             "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
@@ -170,20 +170,20 @@ def multilabel_margin_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     rows = _rows(input)
-    if target.layout.shape != input.layout.shape:
+    if target.facts.shape != input.facts.shape:
         raise ShapeError(
-            f"inconsistent target size: {list(target.layout.shape)} for input of size: "
-            f"{list(input.layout.shape)}"
+            f"inconsistent target size: {list(target.facts.shape)} for input of size: "
+            f"{list(input.facts.shape)}"
         )
-    wanted = target.reshape(rows.layout.shape)
+    wanted = target.reshape(rows.facts.shape)
     counts = (wanted < 0).cumsum(1) == 0
     chosen = wanted.masked_fill(~counts, 0)
-    others = counts.new_zeros(counts.layout.shape, dtype=chosen.dtype)
+    others = counts.new_zeros(counts.facts.shape, dtype=chosen.dtype)
     others = others.scatter_add(1, chosen, counts.to(chosen.dtype)) == 0
     lacks: Any = OPS["relu"].public(1 - rows.gather(1, chosen).unsqueeze(2) + rows.unsqueeze(1))
     pairs = counts.unsqueeze(2).logical_and(others.unsqueeze(1))
-    losses = lacks.masked_fill(~pairs, 0.0).sum((1, 2)) / rows.layout.shape[1]
-    return reduced(losses.reshape(input.layout.shape[:-1]), reduction)
+    losses = lacks.masked_fill(~pairs, 0.0).sum((1, 2)) / rows.facts.shape[1]
+    return reduced(losses.reshape(input.facts.shape[:-1]), reduction)
 
 
 @composite(function=False, method=False, functional=True)
@@ -202,11 +202,10 @@ def cosine_embedding_loss(
     Shape   (N, D), (N, D), (N,) or (D,), (D,), () -> (), or like target for reduction "none"
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    axes, shapes = len(target.layout.shape), [input1.layout.shape, input2.layout.shape]
+    axes, shapes = len(target.facts.shape), [input1.facts.shape, input2.facts.shape]
     if axes > 1:
         raise ShapeError(
-            "0D or 1D target tensor expected, multi-target not supported: got "
-            f"{target.layout.shape}"
+            f"0D or 1D target tensor expected, multi-target not supported: got {target.facts.shape}"
         )
     if any(len(shape) != axes + 1 for shape in shapes):
         raise ShapeError(
@@ -233,7 +232,7 @@ def _triplet(
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     anchor, positive, negative = triplet
-    axes = [len(one.layout.shape) for one in triplet]
+    axes = [len(one.facts.shape) for one in triplet]
     if len(set(axes)) > 1:
         raise ShapeError(
             "The anchor, positive, and negative tensors are expected to have the same number of "

@@ -25,10 +25,10 @@ class MatmulOp(StructuredOp):
         input, other = operands
         if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
             return NotImplemented
-        if input.layout.is_sparse or other.layout.is_sparse:
+        if input.facts.is_sparse or other.facts.is_sparse:
             return meet_sparse(self.name, operands, attributes, out)
-        if input.layout.shape and other.layout.shape:
-            row, column = len(input.layout.shape) == 1, len(other.layout.shape) == 1
+        if input.facts.shape and other.facts.shape:
+            row, column = len(input.facts.shape) == 1, len(other.facts.shape) == 1
             if row or column:
                 _require_match(input, other)
                 a: Any = input.unsqueeze(0) if row else input
@@ -59,7 +59,7 @@ register(matmul)
 
 
 def _require_match(input: Tensor, other: Tensor) -> None:
-    a, b = input.layout.shape, other.layout.shape
+    a, b = input.facts.shape, other.facts.shape
     if not a or not b:
         raise ShapeError(
             "both arguments to matmul need to be at least 1D, but they are "
@@ -81,7 +81,7 @@ def _require_match(input: Tensor, other: Tensor) -> None:
 @matmul.plan
 def _(input: Tensor, other: Tensor) -> Plan:
     _require_match(input, other)
-    a, b = input.layout, other.layout
+    a, b = input.facts, other.facts
     if a.dtype is not b.dtype:
         raise DTypeError(
             f"expected m1 and m2 to have the same dtype, but got: {a.dtype.name} != "

@@ -17,7 +17,7 @@ def require_matrix(name: str, input: Tensor, what: str = "A") -> Shape:
 
     Raises  RuntimeError if it has fewer than two axes
     """
-    shape = input.layout.shape
+    shape = input.facts.shape
     if len(shape) < 2:
         raise ShapeError(
             f"{name}: The input tensor {what} must have at least 2 dimensions, got {shape}"
@@ -41,7 +41,7 @@ def require_square(name: str, input: Tensor, what: str = "A") -> Shape:
 
 def require_computable(name: str, kernel: str, input: Tensor) -> None:
     """Raise NotImplementedError for a dtype that LAPACK has no numbers of."""
-    dtype = input.layout.dtype
+    dtype = input.facts.dtype
     if dtype is float32 or dtype is float64:
         return
     require_real(name, input)
@@ -53,7 +53,7 @@ def require_computable(name: str, kernel: str, input: Tensor) -> None:
 
 def require_real(name: str, input: Tensor) -> None:
     """Raise RuntimeError, which is a NotImplementedError as well, for what is not floating."""
-    dtype = input.layout.dtype
+    dtype = input.facts.dtype
     if not dtype.is_floating_point:
         raise NoKernelError(
             f"{name}: Expected a floating point or complex tensor as input. Got "
@@ -63,8 +63,8 @@ def require_real(name: str, input: Tensor) -> None:
 
 def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
     """Raise RuntimeError for matrices of different dtypes."""
-    if a.layout.dtype is not b.layout.dtype:
-        kinds = [WORDS.get(one.layout.dtype.name, one.layout.dtype.name) for one in (a, b)]
+    if a.facts.dtype is not b.facts.dtype:
+        kinds = [WORDS.get(one.facts.dtype.name, one.facts.dtype.name) for one in (a, b)]
         raise DTypeError(
             f"{name}: Expected A and B to have the same dtype, but found A of type {kinds[0]} and "
             f"B of type {kinds[1]} instead"

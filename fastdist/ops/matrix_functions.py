@@ -62,14 +62,14 @@ _SMALL = 0.75
 
 def _exponential(A: Any) -> Any:
     """Return exp's series of A halved often enough, squared as often."""
-    if not A.layout.numel:
+    if not A.facts.numel:
         return A.clone()
     size = A.detach().abs().sum(-1).amax(-1)
     halvings = (size / _SMALL).log2().ceil().clamp(min=0)
     # NaN and infinities are not halved away.
     halvings = OPS["where"].public(size.isfinite(), halvings, 0.0)[..., None, None]
     small = A * (-halvings).exp2()
-    one = eye(A.layout.shape[-1], dtype=A.dtype, device=A.device)
+    one = eye(A.facts.shape[-1], dtype=A.dtype, device=A.device)
     square = small @ small
     cube = square @ small
     fourth = square @ square
@@ -133,7 +133,7 @@ def _best_order(sizes: tuple[int, ...]) -> Any:
 
 
 def _chain(matrices: Sequence[Any]) -> Any:
-    shapes = [one.layout.shape for one in matrices]
+    shapes = [one.facts.shape for one in matrices]
     split = _best_order((*[shape[0] for shape in shapes], shapes[-1][1]))
 
     def product(i: int, j: int) -> Any:
@@ -150,7 +150,7 @@ def _require_chain(tensors: Sequence[Tensor]) -> None:
     if n < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {n}")
     for i, one in enumerate(tensors):
-        ndim = len(one.layout.shape)
+        ndim = len(one.facts.shape)
         at_end = i in (0, n - 1)
         if ndim != 2 and not (at_end and ndim == 1):
             which = "the first tensor" if i == 0 else "the last tensor" if at_end else f"tensor {i}"
@@ -158,7 +158,7 @@ def _require_chain(tensors: Sequence[Tensor]) -> None:
                 f"multi_dot(): {which} must be {'1D or 2D' if at_end else '2D'} but got {ndim}D"
             )
     for i in range(n - 1):
-        a, b = tensors[i].layout.shape, tensors[i + 1].layout.shape
+        a, b = tensors[i].facts.shape, tensors[i + 1].facts.shape
         if a[-1] != b[0]:
             raise ShapeError(
                 f"multi_dot(): tensors {i} and {i + 1} with shapes {list(a)} and {list(b)} cannot "
@@ -173,7 +173,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """
     _require_chain(tensors)
     given: list[Any] = [*tensors]
-    row, column = (len(one.layout.shape) == 1 for one in (given[0], given[-1]))
+    row, column = (len(one.facts.shape) == 1 for one in (given[0], given[-1]))
     if row:
         given[0] = given[0].unsqueeze(0)
     if column:
@@ -187,8 +187,8 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """Return the product of matrices; linalg.multi_dot is its successor."""
     for one in matrices:
-        if len(one.layout.shape) != 2:
-            raise ShapeError(f"Tensor dimension is {len(one.layout.shape)}, expected 2 instead.")
+        if len(one.facts.shape) != 2:
+            raise ShapeError(f"Tensor dimension is {len(one.facts.shape)}, expected 2 instead.")
     if len(matrices) == 1:
         return matrices[0]
     return multi_dot(matrices)
@@ -207,10 +207,10 @@ def linalg_matmul(input: Tensor, other: Tensor) -> Tensor:
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Return the sum of x * y along dim; other axes broadcast."""
     require_real("linalg.vecdot", x)
-    if x.layout.shape and y.layout.shape and x.layout.shape[dim] != y.layout.shape[dim]:
+    if x.facts.shape and y.facts.shape and x.facts.shape[dim] != y.facts.shape[dim]:
         raise ShapeError(
             "inconsistent tensor size, expected x and y to have the same number of elements along "
-            f"dim {dim}, but got {x.layout.shape[dim]} and {y.layout.shape[dim]} elements "
+            f"dim {dim}, but got {x.facts.shape[dim]} and {y.facts.shape[dim]} elements "
             "respectively"
         )
     return (x * y).sum(dim)
@@ -225,7 +225,7 @@ def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
 @composite(name="cross", linalg=True, takes_out=True)
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Return the cross products of vectors of three elements along dim; other axes broadcast."""
-    if not input.layout.shape and not other.layout.shape:
+    if not input.facts.shape and not other.facts.shape:
         raise DimError(f"Dimension specified as {dim} but tensor has no dimensions: linalg.cross")
     return input.cross(other, dim)
 
@@ -236,17 +236,17 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
 
     Shape   (..., n) -> (..., n, N)
     """
-    dtype = x.layout.dtype
+    dtype = x.facts.dtype
     if dtype is bool_ or dtype is float16:
         raise DTypeError(
             "linalg.vander supports floating point, complex, and integer tensors, but got "
             f"{WORDS[dtype.name]}"
         )
     if N is None:
-        N = x.layout.shape[-1] if x.layout.shape else 1
+        N = x.facts.shape[-1] if x.facts.shape else 1
     if N <= 1:
         raise RuntimeError(f"N must be greater than 1, got {N}")
     kind = dtype if dtype.is_floating_point else int64
     given: Any = x.to(kind).unsqueeze(-1)
     first = given.new_ones(()).expand(*given.shape)
-    return cat([first, given.expand(*x.layout.shape, N - 1).cumprod(-1)], -1)
+    return cat([first, given.expand(*x.facts.shape, N - 1).cumprod(-1)], -1)

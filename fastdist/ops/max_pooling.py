@@ -24,8 +24,8 @@ def largest(input: Tensor, windows: Any, counts: Any) -> Tensor:
 
 @largest.plan
 def _(input: Tensor, windows: Any, counts: Any) -> Plan:
-    shape = (*input.layout.shape[: -len(windows)], *counts)
-    return Plan(shape, input.layout.dtype, (windows,), extra_outputs=((shape, int64),))
+    shape = (*input.facts.shape[: -len(windows)], *counts)
+    return Plan(shape, input.facts.dtype, (windows,), extra_outputs=((shape, int64),))
 
 
 @largest.vjp("input")
@@ -45,7 +45,7 @@ def pick(input: Tensor, places: Tensor, windows: Any) -> Tensor:
 
 @pick.plan
 def _(input: Tensor, places: Tensor, windows: Any) -> Plan:
-    return Plan(places.layout.shape, input.layout.dtype, (windows,))
+    return Plan(places.facts.shape, input.facts.dtype, (windows,))
 
 
 @pick.vjp("input")
@@ -60,8 +60,8 @@ def spread(input: Tensor, places: Tensor, windows: Any, space: Any) -> Tensor:
 
 @spread.plan
 def _(input: Tensor, places: Tensor, windows: Any, space: Any) -> Plan:
-    lead = input.layout.shape[: -len(windows)]
-    return Plan((*lead, *space), input.layout.dtype, (windows,))
+    lead = input.facts.shape[: -len(windows)]
+    return Plan((*lead, *space), input.facts.dtype, (windows,))
 
 
 @spread.vjp("input")
@@ -81,7 +81,7 @@ def max_pool(
     """Return the largest of each window over the last axes, and where it stands."""
     function = f"max_pool{axes}d"
     found = windows_of(function, input, kernel_size, stride, padding, dilation, ceil_mode, axes)
-    dtype = input.layout.dtype
+    dtype = input.facts.dtype
     kernel = "max_pool1d_impl" if axes == 1 else function
     require_dtype(
         kernel,
@@ -97,7 +97,7 @@ def adaptive_max_pool(input: Tensor, output_size: Any, axes: int) -> Any:
     function = f"adaptive_max_pool{axes}d"
     counts = adaptive_lengths(function, input, output_size, axes, channels=True)
     kernel = "adaptive_max_pool3d_cpu" if axes == 3 else "adaptive_max_pool2d"
-    require_dtype(kernel, input.layout.dtype, fits=lambda dtype: dtype.is_floating_point)
+    require_dtype(kernel, input.facts.dtype, fits=lambda dtype: dtype.is_floating_point)
     return largest.public(input, (_ADAPTIVE,) * axes, counts)
 
 

@@ -93,12 +93,12 @@ def view(input: Tensor, *shape: Any) -> Tensor:
 
 @view.prepare
 def _(input: Tensor, shape: Any) -> tuple[Any, ...]:
-    sizes = canonical_sizes("view", shape, input.layout.numel)
-    if view_strides(input.layout, sizes) is None:
+    sizes = canonical_sizes("view", shape, input.facts.numel)
+    if view_strides(input.facts, sizes) is None:
         raise ShapeError(
             "view size is not compatible with input tensor's size and stride (at least one "
             "dimension spans across two "
-            f"contiguous subspaces): {input.layout.shape} with strides {input.layout.strides} as "
+            f"contiguous subspaces): {input.facts.shape} with strides {input.facts.strides} as "
             f"{sizes}. "
             "Use .reshape(...) instead."
         )
@@ -132,7 +132,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
 
 @transpose.prepare
 def _(input: Tensor, dim0: int, dim1: int) -> tuple[Any, ...]:
-    ndim = len(input.layout.shape)
+    ndim = len(input.facts.shape)
     return normalize_axis("transpose", dim0, ndim), normalize_axis("transpose", dim1, ndim)
 
 
@@ -172,7 +172,7 @@ def permute(input: Tensor, *dims: Any) -> Tensor:
 def _(input: Tensor, dims: Any) -> tuple[Any, ...]:
     if len(dims) == 1 and not hasattr(dims[0], "__index__"):
         dims = integers("permute", dims[0])
-    ndim = len(input.layout.shape)
+    ndim = len(input.facts.shape)
     if len(dims) != ndim:
         raise ShapeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the "
@@ -216,7 +216,7 @@ def expand(input: Tensor, *sizes: Any) -> Tensor:
 def _(input: Tensor, sizes: Any) -> tuple[Any, ...]:
     if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
         sizes = sizes[0]
-    shape = input.layout.shape
+    shape = input.facts.shape
     wanted = integers("expand", sizes)
     lead = len(wanted) - len(shape)
     if lead < 0:
@@ -284,7 +284,7 @@ def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
 
 @squeeze.prepare
 def _(input: Tensor, dim: Any) -> tuple[Any, ...]:
-    shape = input.layout.shape
+    shape = input.facts.shape
     if dim is None:
         chosen = range(len(shape))
         return (tuple(i for i in chosen if shape[i] == 1),)
@@ -326,7 +326,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 @unsqueeze.prepare
 def _(input: Tensor, dim: int) -> tuple[Any, ...]:
-    return (normalize_axis("unsqueeze", dim, len(input.layout.shape) + 1),)
+    return (normalize_axis("unsqueeze", dim, len(input.facts.shape) + 1),)
 
 
 @unsqueeze.array
@@ -356,10 +356,10 @@ def t(input: Tensor) -> Tensor:
 
     Raises  RuntimeError for more axes
     """
-    ndim = len(input.layout.shape)
+    ndim = len(input.facts.shape)
     if ndim > 2:
         raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D")
-    return transpose.public(input, 0, 1) if ndim == 2 else input.view(input.layout.shape)
+    return transpose.public(input, 0, 1) if ndim == 2 else input.view(input.facts.shape)
 
 
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
@@ -370,7 +370,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         shape = sizes
     elif sizes:
         raise TypeError(f"reshape() got the shape twice: {sizes} and shape={shape!r}")
-    layout = input.layout
+    layout = input.facts
     if len(shape) == 1 and shape[0].__class__ is list:
         shape = tuple(shape[0])
     try:

@@ -27,7 +27,7 @@ def layer_norm_rows(
 
 @layer_norm_rows.plan
 def _(input: Tensor, weight: Any, bias: Any, eps: float) -> Plan:
-    shape, dtype = input.layout.shape, input.layout.dtype
+    shape, dtype = input.facts.shape, input.facts.dtype
     row = ((shape[0], 1), float32 if dtype is float16 else dtype)
     return Plan(shape, dtype, (eps,), extra_outputs=(row, row))
 
@@ -76,7 +76,7 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: fl
         part = _normal(input, eps) * weight_t
         total = part if total is None else total + part
     if bias_t is not None:
-        part = bias_t.expand(input.layout.shape)
+        part = bias_t.expand(input.facts.shape)
         total = part if total is None else total + part
     return total
 
@@ -90,7 +90,7 @@ def layer_norm_gradient(
 
 @layer_norm_gradient.plan
 def _(g: Tensor, input: Tensor, weight: Any, mean: Tensor, deviation: Tensor) -> Plan:
-    return Plan(input.layout.shape, input.layout.dtype)
+    return Plan(input.facts.shape, input.facts.dtype)
 
 
 @composite(functional=True, method=False)
@@ -103,9 +103,9 @@ def layer_norm(
     cudnn_enable: bool = True,
 ) -> Tensor:
     """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias."""
-    shape = input.layout.shape
+    shape = input.facts.shape
     last = _last_axes("layer_norm", input, normalized_shape, weight=weight, bias=bias)
-    require_dtype_of_norm(input.layout, weight, bias)
+    require_dtype_of_norm(input.facts, weight, bias)
     n = count_elements(last)
     rows = count_elements(shape[: len(shape) - len(last)])
     if len(shape) == 2 and len(last) == 1:
@@ -120,7 +120,7 @@ def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor 
 
     Raises  ShapeError, NotImplementedError where they have not, or hold no floating numbers
     """
-    layout, last = input.layout, tuple(normalized_shape)
+    layout, last = input.facts, tuple(normalized_shape)
     if not last:
         raise ShapeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
@@ -132,10 +132,10 @@ def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor 
             f"{', '.join(map(str, last))}], but got input of size{list(layout.shape)}"
         )
     for parameter, one in given.items():
-        if one is not None and one.layout.shape != last:
+        if one is not None and one.facts.shape != last:
             raise ShapeError(
                 f"Expected {parameter} to be of same shape as normalized_shape, but got {parameter}"
-                f" of shape {list(one.layout.shape)} and normalized_shape = {list(last)}"
+                f" of shape {list(one.facts.shape)} and normalized_shape = {list(last)}"
             )
     if not layout.dtype.is_floating_point:
         raise NotImplementedError(f'"{name}" not implemented for {layout.dtype.name}')
@@ -149,7 +149,7 @@ def rms_norm(
     """Return input over the root of its mean square over the last axes, times weight."""
     last = _last_axes("rms_norm", input, normalized_shape, weight=weight)
     axes = tuple(range(-len(last), 0))
-    dtype = input.layout.dtype
+    dtype = input.facts.dtype
     if eps is None:
         eps = float(np.finfo(dtype.numpy).eps)
     wide: Any = input.to(float32) if dtype is float16 else input
@@ -166,12 +166,12 @@ def local_response_norm(
 
     Shape   (N, C, ...) -> the same
     """
-    shape = input.layout.shape
+    shape = input.facts.shape
     if len(shape) < 3:
         raise ShapeError(
             f"Expected 3D or higher dimensionality input (got {len(shape)} dimensions)"
         )
-    if not input.layout.numel:
+    if not input.facts.numel:
         return input
     squares = _neighbours(input.square(), size // 2, (size - 1) // 2)
     found: Any = input / (squares * (alpha / size) + k).pow(beta)
@@ -180,7 +180,7 @@ def local_response_norm(
 
 def _neighbours(x: Any, before: int, behind: int) -> Any:
     """Return the sums of each channel, so many before it, and so many behind it."""
-    channels, ndim = x.layout.shape[1], len(x.layout.shape)
+    channels, ndim = x.facts.shape[1], len(x.facts.shape)
     total = x
     for by in range(-before, behind + 1):
         # A few whole tensors, shifted: sums of a running window would cancel.
@@ -196,10 +196,10 @@ def cross_map_lrn(input: Any, size: int, alpha: float, beta: float, k: float) ->
 
     Raises  ValueError for what has not four axes
     """
-    ndim = len(input.layout.shape)
+    ndim = len(input.facts.shape)
     if ndim != 4:
         raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {ndim}D instead.")
-    reach, channels = (size - 1) // 2 + 1, input.layout.shape[1]
+    reach, channels = (size - 1) // 2 + 1, input.facts.shape[1]
     squares = input.square()
     total = _neighbours(squares, reach - 1, reach - 1)
     if channels > reach:

@@ -55,7 +55,7 @@ def _(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Plan:
 
 def _slope(input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     """Return d out / d input; 0 where nothing deviates, as in PyTorch."""
-    layout = input.layout
+    layout = input.facts
     dims = normalize_axes("std", dim, layout.shape)
     n = math.prod(layout.shape[axis] for axis in dims)
     left = max(n - correction, 0.0)
@@ -67,12 +67,12 @@ def _slope(input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> 
 
 @deviation.vjp("input")
 def _(g: Any, input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    return kept(g, input.layout, dim, keepdim) * _slope(input, out, dim, correction, keepdim)
+    return kept(g, input.facts, dim, keepdim) * _slope(input, out, dim, correction, keepdim)
 
 
 @deviation.jvp
 def _(input: Any, input_t: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    dims = normalize_axes("std", dim, input.layout.shape)
+    dims = normalize_axes("std", dim, input.facts.shape)
     return (input_t * _slope(input, out, dim, correction, keepdim)).sum(dims, keepdim)
 
 
@@ -103,8 +103,8 @@ def vector_norm(
 @vector_norm.plan
 def _(input: Tensor, ord: float, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
     given = dtype or require_floating("linalg.vector_norm: Expected a floating point; norms", input)
-    if not input.layout.numel and (ord < 0 or ord == math.inf):
-        _require_elements(input.layout.shape, ord, dim)
+    if not input.facts.numel and (ord < 0 or ord == math.inf):
+        _require_elements(input.facts.shape, ord, dim)
     return reducing_plan("norm", input, dim, keepdim, given, (float(ord),), compute=given)
 
 
@@ -131,7 +131,7 @@ def _direction(input: Any, out: Any, ord: float) -> Any:
     if math.isinf(ord):
         # Where several are the largest, or NaN is, they share.
         mask = (size == out).logical_or(size.isnan()).to(input.dtype)
-        shared = mask.sum(_ones_of(input, out), True) if out.layout.shape else mask.sum()
+        shared = mask.sum(_ones_of(input, out), True) if out.facts.shape else mask.sum()
         return input.sign() * (mask / shared)
     if ord < 2:
         part = (input.sign() * size.pow(ord - 1)).masked_fill(input == 0, 0.0)
@@ -142,7 +142,7 @@ def _direction(input: Any, out: Any, ord: float) -> Any:
 
 
 def _ones_of(input: Any, out: Any) -> tuple[int, ...]:
-    pairs = zip(input.layout.shape, out.layout.shape, strict=True)
+    pairs = zip(input.facts.shape, out.facts.shape, strict=True)
     return tuple(i for i, (n, m) in enumerate(pairs) if m == 1 or n != m)
 
 
@@ -156,8 +156,8 @@ def _(
 
 @vector_norm.jvp
 def _(input: Any, input_t: Any, out: Any, ord: float, dim: Any, keepdim: bool) -> Any:
-    whole = kept(out, input.layout, dim, keepdim)
-    dims = normalize_axes("norm", dim, input.layout.shape)
+    whole = kept(out, input.facts, dim, keepdim)
+    dims = normalize_axes("norm", dim, input.facts.shape)
     return (input_t * _direction(input, whole, float(ord))).sum(dims, keepdim)
 
 
@@ -174,7 +174,7 @@ def norm(
     values.
     """
     if p == "nuc":
-        axes = range(len(input.layout.shape)) if dim is None else dim
+        axes = range(len(input.facts.shape)) if dim is None else dim
         return COMPOSITES["linalg.matrix_norm"].call(  # type: ignore[no-any-return]
             input, "nuc", axes, keepdim, dtype=dtype, out=out
         )

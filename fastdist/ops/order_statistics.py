@@ -29,7 +29,7 @@ def _axis(name: str, input: Tensor, dim: Any) -> int:
 
     Raises  IndexError if there is none, or it has no elements
     """
-    shape = input.layout.shape
+    shape = input.facts.shape
     axis = normalize_axis(name, dim, len(shape))
     if shape and shape[axis] == 0:
         raise DimError(f"{name}(): Expected reduction dim {axis} to have non-zero size.")
@@ -39,7 +39,7 @@ def _axis(name: str, input: Tensor, dim: Any) -> int:
 def _picked(found: Any, places: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
     """Return values and indices of sorted rows at places, which keep axis with length 1."""
     values, indices = found[0].gather(axis, places), found[1].gather(axis, places)
-    if keepdim or not values.layout.shape:
+    if keepdim or not values.facts.shape:
         return values, indices
     return values.squeeze(axis), indices.squeeze(axis)
 
@@ -48,7 +48,7 @@ def _median_along(name: str, input: Any, dim: int, keepdim: bool, *, skips_nan: 
     axis = _axis(name, input, dim)
     _require_order(name, input)
     found = sort_along.public(input, axis, False)
-    length = input.layout.shape[axis] if input.layout.shape else 1
+    length = input.facts.shape[axis] if input.facts.shape else 1
     nans = found[0].detach().isnan().sum(axis, True)
     if skips_nan:
         places = ((length - 1 - nans) // 2).clamp(min=0)
@@ -59,17 +59,17 @@ def _median_along(name: str, input: Any, dim: int, keepdim: bool, *, skips_nan: 
 
 
 def _require_order(name: str, input: Tensor) -> None:
-    if input.layout.dtype is bool_:
+    if input.facts.dtype is bool_:
         raise DTypeError(f"\"{name}_cpu\" not implemented for 'Bool'; cast with .to(uint8)")
 
 
 def _median_of_all(name: str, input: Any, *, skips_nan: bool) -> Any:
     _require_order(name, input)
-    if not input.layout.numel:
-        return full((), float("nan"), dtype=input.layout.dtype, device=input.layout.device)
+    if not input.facts.numel:
+        return full((), float("nan"), dtype=input.facts.dtype, device=input.facts.device)
     flat = input.reshape(-1)
     value = _median_along(name, flat.detach(), 0, False, skips_nan=skips_nan)[0]
-    if not input.layout.dtype.is_floating_point:
+    if not input.facts.dtype.is_floating_point:
         return value
     # All that tie share the gradient.
     tie = (flat == value).logical_or(flat.isnan().logical_and(value.isnan()))
@@ -100,8 +100,8 @@ def nanmedian(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any
 @composite(takes_out=True)
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """Return (values, indices) of the k-th smallest along dim; NaN is the largest."""
-    axis = normalize_axis("kthvalue", dim, len(input.layout.shape))
-    length = input.layout.shape[axis] if input.layout.shape else 1
+    axis = normalize_axis("kthvalue", dim, len(input.facts.shape))
+    length = input.facts.shape[axis] if input.facts.shape else 1
     if not 1 <= k <= length:
         raise ShapeError(
             f"kthvalue(): selected number k out of range for dimension {axis}: k is {k}, and there "
@@ -116,8 +116,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
 
 def full_places(input: Tensor, axis: int, place: int) -> Any:
     """Return place for each row of input along axis, which it keeps with length 1."""
-    shape = tuple(1 if i == axis else n for i, n in enumerate(input.layout.shape))
-    return full(shape, place, dtype=int64, device=input.layout.device)
+    shape = tuple(1 if i == axis else n for i, n in enumerate(input.facts.shape))
+    return full(shape, place, dtype=int64, device=input.facts.device)
 
 
 @composite(takes_out=True)
@@ -125,16 +125,16 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """Return (values, indices) of the most common along dim: the smallest of those that are as
     common, where it stands last.
     """
-    if not input.layout.shape:
+    if not input.facts.shape:
         return return_types.mode(*sort_along.public(input, 0, False))
     axis = _axis("mode", input, dim)
     found = sort_along.public(input, axis, False)
     ordered = found[0].detach().movedim(axis, -1)
-    length = ordered.layout.shape[-1]
-    places = arange(length, device=ordered.layout.device)
+    length = ordered.facts.shape[-1]
+    places = arange(length, device=ordered.facts.device)
     # Where a run of equals begins; what does not begin one looks back to where it began.
     begins = OPS["where"].public(ordered[..., 1:] != ordered[..., :-1], places[1:], 0)
-    first = cat([full_places(ordered, len(input.layout.shape) - 1, 0), begins], -1)
+    first = cat([full_places(ordered, len(input.facts.shape) - 1, 0), begins], -1)
     run = places - first.cummax(-1)[0]
     most = run.argmax(-1, True).movedim(-1, axis)
     return return_types.mode(*_picked(found, most, axis, keepdim))
@@ -147,13 +147,13 @@ def _quantile(
     name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, *, skips_nan: bool
 ) -> Tensor:
     _require_quantile(name, input, q, interpolation)
-    layout = input.layout
+    layout = input.facts
     given = q if isinstance(q, Tensor) else full((), q, dtype=layout.dtype, device=layout.device)
     shape = layout.shape
     axis = 0 if dim is None else _axis(name, input, dim)
     flat = input.reshape(-1) if dim is None or not shape else input.movedim(axis, -1)
     ordered = sort_along.public(flat, -1, False)[0]
-    length = ordered.layout.shape[-1]
+    length = ordered.facts.shape[-1]
     nans = ordered.detach().isnan().sum(-1, True)
     last = (length - 1 - nans).clamp(min=0).to(layout.dtype) if skips_nan else length - 1
     rank = given.reshape(-1) * last
@@ -161,13 +161,13 @@ def _quantile(
         # A row with NaN is NaN at every rank: NaN stands last.
         rank = OPS["where"].public(nans > 0, float(length - 1), rank)
     found = _between(ordered, rank, interpolation)
-    if given.layout.shape:
+    if given.facts.shape:
         found = found.movedim(-1, 0)
         lead = 1
     else:
         found, lead = found.squeeze(-1), 0
     if keepdim and dim is None:
-        return found.reshape((*found.layout.shape[:lead], *(1 for _ in shape)))  # type: ignore[no-any-return]
+        return found.reshape((*found.facts.shape[:lead], *(1 for _ in shape)))  # type: ignore[no-any-return]
     return found.unsqueeze(axis + lead) if keepdim and shape else found  # type: ignore[no-any-return]
 
 
@@ -190,11 +190,11 @@ def _between(ordered: Any, rank: Any, interpolation: str) -> Any:
 
 
 def _require_quantile(name: str, input: Tensor, q: Any, interpolation: str) -> None:
-    dtype = input.layout.dtype
+    dtype = input.facts.dtype
     if dtype is not float32 and dtype is not float64:
         raise DTypeError(f"{name}() input tensor must be either float or double dtype, got {dtype}")
-    if not input.layout.numel:
-        raise ShapeError(f"{name}() input tensor must be non-empty, got {input.layout.shape}")
+    if not input.facts.numel:
+        raise ShapeError(f"{name}() input tensor must be non-empty, got {input.facts.shape}")
     if interpolation not in _INTERPOLATIONS:
         raise ShapeError(
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, "
@@ -204,12 +204,12 @@ def _require_quantile(name: str, input: Tensor, q: Any, interpolation: str) -> N
         if not 0 <= q <= 1:
             raise ShapeError(f"{name}() q must be in the range [0, 1] but got {q}")
         return
-    if len(q.layout.shape) > 1:
-        raise ShapeError(f"{name}() q must be a scalar or 1D tensor, got {q.layout.shape}")
-    if q.layout.dtype is not dtype:
+    if len(q.facts.shape) > 1:
+        raise ShapeError(f"{name}() q must be a scalar or 1D tensor, got {q.facts.shape}")
+    if q.facts.dtype is not dtype:
         raise DTypeError(
             f"{name}() q tensor must be same dtype as the input tensor, got "
-            f"{WORDS[q.layout.dtype.name]} for {WORDS[dtype.name]}"
+            f"{WORDS[q.facts.dtype.name]} for {WORDS[dtype.name]}"
         )
     values: Any = q.detach()
     if not bool(((values >= 0) & (values <= 1)).all()):

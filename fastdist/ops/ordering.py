@@ -24,7 +24,7 @@ def sort_along(input: Tensor, dim: int, descending: bool) -> Tensor:
 
 @sort_along.plan
 def _(input: Tensor, dim: int, descending: bool) -> Plan:
-    layout = input.layout
+    layout = input.facts
     axis = normalize_axis("sort", dim, len(layout.shape))
     extra = ((layout.shape, int64),)
     return Plan(layout.shape, layout.dtype, (axis, bool(descending)), extra_outputs=extra)
@@ -37,15 +37,15 @@ def topk_along(input: Tensor, k: int, dim: int, largest: bool) -> Tensor:
 
 @topk_along.plan
 def _(input: Tensor, k: int, dim: int, largest: bool) -> Plan:
-    shape = input.layout.shape
+    shape = input.facts.shape
     axis = normalize_axis("topk", dim, len(shape))
-    if input.layout.dtype is bool_:
+    if input.facts.dtype is bool_:
         raise DTypeError("topk does not support bool dtypes on CPU; cast with .to(fastdist.uint8)")
     if not 0 <= k <= (shape[axis] if shape else 1):
         raise DimError(f"selected index k out of range: {k} of {shape}")
     short = (*shape[:axis], k, *shape[axis + 1 :]) if shape else ()
     numbers = (axis, int(k), bool(largest))
-    return Plan(short, input.layout.dtype, numbers, extra_outputs=((short, int64),))
+    return Plan(short, input.facts.dtype, numbers, extra_outputs=((short, int64),))
 
 
 def _picking(op: StructuredOp) -> None:
@@ -109,7 +109,7 @@ def unique(
     wanted = [values, inverse.reshape(array.shape if dim is None else (-1,)), counts]
     chosen = [True, return_inverse, return_counts]
     made = [
-        from_array(np.array(one, order="C")).to(input.layout.device)
+        from_array(np.array(one, order="C")).to(input.facts.device)
         for one, wish in zip(wanted, chosen, strict=True)
         if wish
     ]

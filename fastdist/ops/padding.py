@@ -27,7 +27,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = N
     Raises  RuntimeError for numbers that do not fit, NotImplementedError for a mode or a number of
             axes that PyTorch does not have
     """
-    shape = input.layout.shape
+    shape = input.facts.shape
     ends = _ends(pad, shape)
     if mode == "constant":
         return _constant(input, ends, 0.0 if value is None else value)
@@ -44,7 +44,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = N
     _require_room(mode, shape, ends)
     for axis, (before, behind) in ends.items():
         places = _places(mode, shape[axis], before, behind)
-        input = input.index_select(axis, from_array(places).to(input.layout.device))
+        input = input.index_select(axis, from_array(places).to(input.facts.device))
     return input
 
 
@@ -108,7 +108,7 @@ def _require_room(mode: str, shape: Shape, ends: dict[int, tuple[int, int]]) -> 
 
 
 def _constant(input: Tensor, ends: dict[int, tuple[int, int]], value: float) -> Tensor:
-    lengths = list(input.layout.shape)
+    lengths = list(input.facts.shape)
     index: list[Any] = [slice(None)] * len(lengths)
     for axis, (before, behind) in ends.items():
         start = max(-before, 0)
@@ -126,7 +126,7 @@ def _constant(input: Tensor, ends: dict[int, tuple[int, int]], value: float) -> 
     shape, where = tuple(lengths), (*index, ...)
     if not value:
         return OPS["place"].public(input, shape, where)  # type: ignore[no-any-return]
-    layout = input.layout
+    layout = input.facts
     padded: Any = full(shape, value, dtype=layout.dtype, device=layout.device)
     padded[where] = input
     return padded  # type: ignore[no-any-return]

@@ -31,7 +31,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
     Shape   (..., c * r**2, h, w) -> (..., c, h * r, w * r)
     """
-    *lead, channels, height, width = shape = (0, 0, 0, *input.layout.shape)
+    *lead, channels, height, width = shape = (0, 0, 0, *input.facts.shape)
     r = _factor("pixel_shuffle", "upscale_factor", upscale_factor, shape[3:])
     if channels % r**2:
         raise ShapeError(
@@ -51,7 +51,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
     Shape   (..., c, h * r, w * r) -> (..., c * r**2, h, w)
     """
-    *lead, channels, height, width = shape = (0, 0, 0, *input.layout.shape)
+    *lead, channels, height, width = shape = (0, 0, 0, *input.facts.shape)
     r = _factor("pixel_unshuffle", "downscale_factor", downscale_factor, shape[3:])
     for name, axis, length in (("height", -2, height), ("width", -1, width)):
         if length % r:
@@ -72,7 +72,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Return input with its channels, axis 1, dealt out: the first of each group, then the second
     of each, and so on.
     """
-    shape = input.layout.shape
+    shape = input.facts.shape
     if len(shape) < 3:
         raise ShapeError(
             f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(shape)}"

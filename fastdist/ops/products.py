@@ -21,21 +21,21 @@ def _product(a: Any, b: Any) -> Any:
 
 def _require_axes(name: str, tensors: dict[str, Tensor], *axes: int) -> None:
     for (which, tensor), wanted in zip(tensors.items(), axes, strict=True):
-        found = len(tensor.layout.shape)
+        found = len(tensor.facts.shape)
         if found != wanted:
             raise ShapeError(
-                f"{name}: {which} must be {wanted}D, got a tensor of shape {tensor.layout.shape}"
+                f"{name}: {which} must be {wanted}D, got a tensor of shape {tensor.facts.shape}"
             )
 
 
 @composite()
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Return the product of two matrices."""
-    if len(input.layout.shape) != 2:
+    if len(input.facts.shape) != 2:
         raise ShapeError(
-            f"self must be a matrix: its shape is {input.layout.shape}; matmul takes more axes"
+            f"self must be a matrix: its shape is {input.facts.shape}; matmul takes more axes"
         )
-    if len(mat2.layout.shape) != 2:
+    if len(mat2.facts.shape) != 2:
         raise ShapeError("mat2 must be a matrix")
     return given_out("mm", out, _product(input, mat2), (input, mat2))
 
@@ -44,11 +44,11 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
 def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Return the products of two batches of matrices."""
     for name, tensor in (("batch1", input), ("batch2", mat2)):
-        if len(tensor.layout.shape) != 3:
+        if len(tensor.facts.shape) != 3:
             raise ShapeError(f"{name} must be a 3D tensor")
-    if input.layout.shape[0] != mat2.layout.shape[0]:
+    if input.facts.shape[0] != mat2.facts.shape[0]:
         raise ShapeError(
-            f"bmm: batches differ: input is {input.layout.shape}, mat2 {mat2.layout.shape}"
+            f"bmm: batches differ: input is {input.facts.shape}, mat2 {mat2.facts.shape}"
         )
     return given_out("bmm", out, _product(input, mat2), (input, mat2))
 
@@ -63,17 +63,17 @@ def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
 @composite()
 def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
     """Return the inner product of two vectors."""
-    if len(input.layout.shape) != 1 or len(tensor.layout.shape) != 1:
+    if len(input.facts.shape) != 1 or len(tensor.facts.shape) != 1:
         raise ShapeError(
-            f"1D tensors expected, but got {len(input.layout.shape)}D and "
-            f"{len(tensor.layout.shape)}D tensors"
+            f"1D tensors expected, but got {len(input.facts.shape)}D and "
+            f"{len(tensor.facts.shape)}D tensors"
         )
-    if input.layout.shape != tensor.layout.shape:
+    if input.facts.shape != tensor.facts.shape:
         raise ShapeError(
-            f"inconsistent tensor size, expected tensor [{input.layout.numel}] and src "
-            f"[{tensor.layout.numel}] to have the same number of elements"
+            f"inconsistent tensor size, expected tensor [{input.facts.numel}] and src "
+            f"[{tensor.facts.numel}] to have the same number of elements"
         )
-    if input.layout.dtype is tensor.layout.dtype is bool_:
+    if input.facts.dtype is tensor.facts.dtype is bool_:
         raise NoKernelError("\"dot\" not implemented for 'Bool'; cast with .to(fastdist.int64)")
     return given_out("dot", out, _product(input, tensor), (input, tensor))
 
@@ -89,19 +89,19 @@ def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
 @composite()
 def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """Return the sums of products along the last axes."""
-    if not input.layout.shape or not other.layout.shape:
+    if not input.facts.shape or not other.facts.shape:
         return OPS["mul"].public(input, other, out=out)  # type: ignore[no-any-return]
-    if len(input.layout.shape) == 1 and len(other.layout.shape) == 1:
+    if len(input.facts.shape) == 1 and len(other.facts.shape) == 1:
         return dot(input, other, out=out)
     columns = _matrix(other).t()
     product = _product(input, columns)
-    shape = (*input.layout.shape[:-1], *other.layout.shape[:-1])
+    shape = (*input.facts.shape[:-1], *other.facts.shape[:-1])
     return given_out("inner", out, product.reshape(shape), (input, other))
 
 
 def _matrix(tensor: Tensor) -> Any:
     """Return all but the last axis as one, which -1 could not name if the last has no elements."""
-    *outer_sizes, last = tensor.layout.shape
+    *outer_sizes, last = tensor.facts.shape
     return tensor.reshape(math.prod(outer_sizes), last)
 
 
@@ -161,8 +161,8 @@ def linear_kernel(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 @linear_kernel.plan
 def _(input: Tensor, weight: Tensor, bias: Tensor | None) -> Plan:
-    a, b = input.layout, weight.layout
-    if a.dtype is not b.dtype or (bias is not None and bias.layout.dtype is not a.dtype):
+    a, b = input.facts, weight.facts
+    if a.dtype is not b.dtype or (bias is not None and bias.facts.dtype is not a.dtype):
         raise DTypeError(
             f"mat1 and mat2 must have the same dtype, but got {a.dtype.name} and {b.dtype.name}: "
             f"cast one, such as input.to(fastdist.{b.dtype.name})"
@@ -172,8 +172,8 @@ def _(input: Tensor, weight: Tensor, bias: Tensor | None) -> Plan:
             f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
             f"{b.shape[1]}x{b.shape[0]}): linear needs inputs of {b.shape[1]} features"
         )
-    if bias is not None and bias.layout.shape not in ((b.shape[0],), ()):
-        raise ShapeError(f"linear: bias is {bias.layout.shape} for {b.shape[0]} outputs")
+    if bias is not None and bias.facts.shape not in ((b.shape[0],), ()):
+        raise ShapeError(f"linear: bias is {bias.facts.shape} for {b.shape[0]} outputs")
     return Plan((a.shape[0], b.shape[0]), a.dtype)
 
 
@@ -200,7 +200,7 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any) -> Any:
     if weight_t is not None:
         parts.append(_product(input, weight_t.t()))
     if bias_t is not None:
-        parts.append(bias_t.expand(input.layout.shape[0], weight.layout.shape[0]))
+        parts.append(bias_t.expand(input.facts.shape[0], weight.facts.shape[0]))
     total = parts[0] if parts else None
     for part in parts[1:]:
         total = total + part
@@ -213,12 +213,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     Shape   (..., n), (m, n), (m) -> (..., m)
     """
-    shape = input.layout.shape
-    if len(weight.layout.shape) != 2 or not shape:
+    shape = input.facts.shape
+    if len(weight.facts.shape) != 2 or not shape:
         product = _product(input, weight.t())
         return product if bias is None else product + bias  # type: ignore[no-any-return]
     if len(shape) == 2:
         return linear_kernel.public(input, weight, bias)  # type: ignore[no-any-return]
     matrix = _matrix(input)
     found = linear_kernel.public(matrix, weight, bias)
-    return found.reshape((*shape[:-1], weight.layout.shape[0]))  # type: ignore[no-any-return]
+    return found.reshape((*shape[:-1], weight.facts.shape[0]))  # type: ignore[no-any-return]

@@ -192,7 +192,7 @@ def rand_like(
 ) -> Tensor:
     """Return rand in input's shape, strides, dtype and device."""
     wanted, where = like(input, dtype, device, "rand_like")
-    drawn = _drawn("rand", generator_or_default(None, where), input.layout.shape, wanted)
+    drawn = _drawn("rand", generator_or_default(None, where), input.facts.shape, wanted)
     array = in_order_of(input, drawn, memory_format)
     return finish(array, where, requires_grad, layout, pin_memory)
 
@@ -210,7 +210,7 @@ def randn_like(
 ) -> Tensor:
     """Return randn in input's shape, strides, dtype and device."""
     wanted, where = like(input, dtype, device, "randn_like")
-    drawn = _drawn("randn", generator_or_default(None, where), input.layout.shape, wanted)
+    drawn = _drawn("randn", generator_or_default(None, where), input.facts.shape, wanted)
     array = in_order_of(input, drawn, memory_format)
     return finish(array, where, requires_grad, layout, pin_memory)
 
@@ -232,7 +232,7 @@ def randint_like(
     if high is None:
         low, high = 0, low
     wanted, where = like(input, dtype, device, "randint_like")
-    values = _integers(generator_or_default(None, where), low, high, input.layout.shape, wanted)
+    values = _integers(generator_or_default(None, where), low, high, input.facts.shape, wanted)
     array = in_order_of(input, values, memory_format)
     return finish(array, where, requires_grad, layout, pin_memory)
 
@@ -252,7 +252,7 @@ def normal(
     if size is not None:
         drawn = randn(size, generator=generator, dtype=dtype, device=device)
         return drawn * std + mean  # type: ignore[no-any-return]
-    layouts = [one.layout for one in (mean, std) if isinstance(one, Tensor)]
+    layouts = [one.facts for one in (mean, std) if isinstance(one, Tensor)]
     layout, shape = layouts[0], broadcast_shapes("normal", [one.shape for one in layouts])
     drawn = randn(shape, generator=generator, dtype=layout.dtype, device=layout.device)
     return drawn * std + mean  # type: ignore[no-any-return]
@@ -272,7 +272,7 @@ def bernoulli(
     input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None
 ) -> Tensor:
     """Return 1 with probability input (or p), else 0, in input's dtype or out's."""
-    if input.layout.is_sparse:
+    if input.facts.is_sparse:
         raise refusal("bernoulli", input)
     chance: Any = input.detach() if p is None else p
     if isinstance(chance, Tensor):
@@ -280,15 +280,15 @@ def bernoulli(
     given = chance.to_numpy() if isinstance(chance, Tensor) else chance
     if not np.all((given >= 0) & (given <= 1)):
         raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={chance!r}")
-    where = input.layout.device
-    dtype = input.layout.dtype if input.layout.dtype.is_floating_point else get_default_dtype()
-    drawn: Any = rand(input.layout.shape, generator=generator, dtype=dtype, device=where)
-    kept = (input if out is None else out).layout.dtype
+    where = input.facts.device
+    dtype = input.facts.dtype if input.facts.dtype.is_floating_point else get_default_dtype()
+    drawn: Any = rand(input.facts.shape, generator=generator, dtype=dtype, device=where)
+    kept = (input if out is None else out).facts.dtype
     return given_out("bernoulli", out, (drawn < chance).to(kept), ())
 
 
 def draw_into(self: Tensor, drawn: np.ndarray[Any, Any]) -> Tensor:
-    where = self.layout.device
+    where = self.facts.device
     raw = backend_of(where.type).from_numpy(drawn, where.index)
     return copy_(self, from_array(raw, where))
 
@@ -302,7 +302,7 @@ def uniform_(
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}"
         )
-    layout = self.layout
+    layout = self.facts
     drawn = _drawn(
         "rand", generator_or_default(generator, layout.device), layout.shape, layout.dtype
     )
@@ -315,7 +315,7 @@ def normal_(
 ) -> Tensor:
     """Fill this tensor with numbers of mean and std."""
     require_std(std)
-    layout = self.layout
+    layout = self.facts
     drawn = _drawn(
         "randn", generator_or_default(generator, layout.device), layout.shape, layout.dtype
     )
@@ -329,11 +329,11 @@ def random_(
     """Fill this tensor with integers drawn evenly from [from, to); one number is to."""
     if to is None and from_:
         from_, to = 0, from_
-    dtype = self.layout.dtype
+    dtype = self.facts.dtype
     if to is None:
         to = _largest_whole(dtype) + (0 if dtype.is_floating_point else 1)
-    source = generator_or_default(generator, self.layout.device)
-    drawn = _integers(source, from_, to, self.layout.shape, dtype)
+    source = generator_or_default(generator, self.facts.device)
+    drawn = _integers(source, from_, to, self.facts.shape, dtype)
     return draw_into(self, drawn)
 
 

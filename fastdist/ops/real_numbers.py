@@ -91,7 +91,7 @@ def adjoint(input: Tensor) -> Tensor:
 
     Raises  RuntimeError for a vector
     """
-    shape = input.layout.shape
+    shape = input.facts.shape
     if len(shape) == 1:
         raise ShapeError(
             "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor."

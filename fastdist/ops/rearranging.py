@@ -30,8 +30,8 @@ def flip(input: Tensor, *dims: Any) -> Tensor:
 @flip.plan
 def _(input: Tensor, dims: Any) -> Plan:
     dims = _listed(dims)
-    axes = normalize_axes("flip", dims, input.layout.shape) if dims else ()
-    return Plan(input.layout.shape, input.layout.dtype, (axes,))
+    axes = normalize_axes("flip", dims, input.facts.shape) if dims else ()
+    return Plan(input.facts.shape, input.facts.dtype, (axes,))
 
 
 @flip.vjp("input")
@@ -54,8 +54,8 @@ def _(input: Tensor, shifts: Any, dims: Any) -> Plan:
             "give roll a shift for each dim, or one shift and no dims"
         )
     if axes is not None:
-        axes = tuple(normalize_axis("roll", axis, len(input.layout.shape)) for axis in axes)
-    return Plan(input.layout.shape, input.layout.dtype, (moves, axes))
+        axes = tuple(normalize_axis("roll", axis, len(input.facts.shape)) for axis in axes)
+    return Plan(input.facts.shape, input.facts.dtype, (moves, axes))
 
 
 def _whole(name: str, values: Any) -> tuple[int, ...]:
@@ -77,7 +77,7 @@ def _(g: Any, shifts: Any, dims: Any) -> Any:
 
 
 def _triangle_plan(name: str, input: Tensor, diagonal: int, *, upper: bool) -> Plan:
-    layout = input.layout
+    layout = input.facts
     if len(layout.shape) < 2:
         raise ShapeError(f"{name}: input tensor must have at least 2 dimensions")
     return Plan(layout.shape, layout.dtype, (diagonal, upper))
@@ -126,7 +126,7 @@ def _diagonal_geometry(shape: Any, offset: int, dim1: int, dim2: int) -> tuple[i
 
 @diagonal.prepare
 def _(input: Tensor, offset: int, dim1: int, dim2: int) -> tuple[Any, ...]:
-    ndim = len(input.layout.shape)
+    ndim = len(input.facts.shape)
     first, second = normalize_axis("diagonal", dim1, ndim), normalize_axis("diagonal", dim2, ndim)
     if first == second:
         raise ShapeError(
@@ -157,7 +157,7 @@ def place_diagonal(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int)
 
 @place_diagonal.plan
 def _(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int) -> Plan:
-    return Plan(shape, input.layout.dtype, (offset, dim1, dim2))
+    return Plan(shape, input.facts.dtype, (offset, dim1, dim2))
 
 
 @place_diagonal.vjp("input")
@@ -168,7 +168,7 @@ def _(g: Any, offset: int, dim1: int, dim2: int) -> Any:
 @composite(takes_out=True)
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal."""
-    shape = input.layout.shape
+    shape = input.facts.shape
     if len(shape) == 2:
         return OPS["diagonal"].public(input, diagonal).clone()  # type: ignore[no-any-return]
     if len(shape) != 1:
@@ -180,7 +180,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 @composite()
 def trace(input: Tensor) -> Tensor:
     """Return the sum of a matrix's diagonal."""
-    if len(input.layout.shape) != 2:
+    if len(input.facts.shape) != 2:
         raise ShapeError(f"trace: expected a matrix, but got tensor with dim {input.dim()}")
     return OPS["diagonal"].public(input).sum()  # type: ignore[no-any-return]
 
@@ -189,7 +189,7 @@ def trace(input: Tensor) -> Tensor:
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
     """Return input copied so many times along each axis; more numbers than axes add axes."""
     times = [n.__index__() for n in _listed(repeats)]
-    shape = input.layout.shape
+    shape = input.facts.shape
     lead = len(times) - len(shape)
     if lead < 0:
         raise ShapeError(
@@ -208,14 +208,14 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
 def tile(input: Tensor, *dims: Any) -> Tensor:
     """Return input repeated; fewer numbers than axes leave the first axes alone."""
     times = _listed(dims)
-    missing = len(input.layout.shape) - len(times)
+    missing = len(input.facts.shape) - len(times)
     return repeat(input, *(1,) * missing, *times)
 
 
 @composite()
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Return input with the axes from start_dim to end_dim as one; a view where possible."""
-    shape = input.layout.shape
+    shape = input.facts.shape
     first = normalize_axis("flatten", start_dim, max(len(shape), 1))
     last = normalize_axis("flatten", end_dim, max(len(shape), 1))
     if not shape:
@@ -239,8 +239,8 @@ def ravel(input: Tensor) -> Tensor:
 @composite()
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """Return input with the axis dim seen as several."""
-    axis = normalize_axis("unflatten", dim, len(input.layout.shape))
-    shape = input.layout.shape
+    axis = normalize_axis("unflatten", dim, len(input.facts.shape))
+    shape = input.facts.shape
     if not shape:
         raise ShapeError("unflatten: the tensor has no axis to be seen as several; reshape() it")
     sizes = list(sizes)
@@ -255,7 +255,7 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
 @composite()
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Return the view with the axes source at the places destination."""
-    ndim = len(input.layout.shape)
+    ndim = len(input.facts.shape)
     from_ = [normalize_axis("movedim", axis, ndim) for axis in _listed((source,))]
     to = [normalize_axis("movedim", axis, ndim) for axis in _listed((destination,))]
     if len(from_) != len(to) or len(set(from_)) != len(from_) or len(set(to)) != len(to):
@@ -277,7 +277,7 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 @composite(function=False)
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """Return the view of input in other's shape."""
-    return OPS["expand"].public(input, other.layout.shape)  # type: ignore[no-any-return]
+    return OPS["expand"].public(input, other.facts.shape)  # type: ignore[no-any-return]
 
 
 @composite()
@@ -292,7 +292,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     given = (
         _listed(tensors) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
     )
-    shape = shape_of_all("broadcast_tensors", [tensor.layout.shape for tensor in given])
+    shape = shape_of_all("broadcast_tensors", [tensor.facts.shape for tensor in given])
     return tuple([OPS["expand"].public(tensor, shape) for tensor in given])
 
 
@@ -306,26 +306,26 @@ def broadcast_shapes(*shapes: Any) -> Size:
 @composite(function=False)
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """Return the view of input in other's shape."""
-    return input.view(other.layout.shape)
+    return input.view(other.facts.shape)
 
 
 @composite(function=False)
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """Return input in other's shape; a view where possible."""
-    return reshape(input, other.layout.shape)
+    return reshape(input, other.facts.shape)
 
 
 @composite()
 def fliplr(input: Tensor) -> Tensor:
     """Return a copy with the order of the columns turned round."""
-    if len(input.layout.shape) < 2:
-        raise ShapeError(f"Input must be >= 2-d.: fliplr got shape {input.layout.shape}")
+    if len(input.facts.shape) < 2:
+        raise ShapeError(f"Input must be >= 2-d.: fliplr got shape {input.facts.shape}")
     return flip.public(input, 1)  # type: ignore[no-any-return]
 
 
 @composite()
 def flipud(input: Tensor) -> Tensor:
     """Return a copy with the order of the rows turned round."""
-    if not input.layout.shape:
+    if not input.facts.shape:
         raise ShapeError("Input must be >= 1-d.: flipud got a tensor without axes")
     return flip.public(input, 0)  # type: ignore[no-any-return]

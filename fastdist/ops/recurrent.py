@@ -35,7 +35,7 @@ class Cell(NamedTuple):
 
 
 def _parts(gates: Any, count: int) -> list[Any]:
-    n = gates.layout.shape[1] // count
+    n = gates.facts.shape[1] // count
     return [narrow(gates, 1, i * n, n) for i in range(count)]
 
 
@@ -132,8 +132,8 @@ def _(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> Plan:
-    rows, (batch, hidden) = gates.layout.shape[0], hx.layout.shape
-    dtype = gates.layout.dtype
+    rows, (batch, hidden) = gates.facts.shape[0], hx.facts.shape
+    dtype = gates.facts.dtype
     wide = float32 if dtype is float16 else dtype
     kept = ((rows, CELLS[cell].kept * hidden), wide), ((rows, hidden), wide)
     shape = (rows + batch * (1 if cx is None else 2), hidden)
@@ -161,8 +161,8 @@ def _(
     saved, before = others
     found = recurrent_sequence_gradient.public(g, saved, before, weight, cx is not None, *steps)
     by_gates, over, by_hx, by_cx = found
-    by_product = over if over.layout.shape[0] else by_gates
-    if by_product.layout.dtype is float16:
+    by_product = over if over.facts.shape[0] else by_gates
+    if by_product.facts.dtype is float16:
         by_product = by_product.to(float32)
     by_weight = by_product.t() @ before if wanted[3] else None
     by_bias = by_product.sum(0) if wanted[4] else None
@@ -196,10 +196,10 @@ def _(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> Plan:
-    (rows, hidden), (whole, _), dtype = before.layout.shape, g.layout.shape, g.layout.dtype
+    (rows, hidden), (whole, _), dtype = before.facts.shape, g.facts.shape, g.facts.dtype
     batch = (whole - rows) // (2 if has_c else 1)
-    width = weight.layout.shape[0]
-    wide = saved.layout.dtype
+    width = weight.facts.shape[0]
+    wide = saved.facts.dtype
     more = (
         ((rows if cell == "gru" else 0, width), wide),
         ((batch, hidden), dtype),
@@ -228,7 +228,7 @@ def walk_sequence(
     if projection is not None or (modes.special and levels_of(given)):
         return _walk_by_ops(*given, projection, (cell, batch_sizes, reverse))
     found = recurrent_sequence.public(*given, cell, batch_sizes, reverse)[0]
-    rows, batch = gates.layout.shape[0], hx.layout.shape[0]
+    rows, batch = gates.facts.shape[0], hx.facts.shape[0]
     last_c = None if cx is None else narrow(found, 0, rows + batch, batch)
     return narrow(found, 0, 0, rows), narrow(found, 0, rows, batch), last_c
 
@@ -246,12 +246,12 @@ def _steps_of(batch_sizes: tuple[int, ...], reverse: bool) -> Iterator[tuple[int
 
 
 def _first(x: Any, count: int) -> Any:
-    return x if x is None or x.layout.shape[0] == count else narrow(x, 0, 0, count)
+    return x if x is None or x.facts.shape[0] == count else narrow(x, 0, 0, count)
 
 
 def _renewed(x: Any, new: Any, count: int) -> Any:
     """Return x with new in the place of its first rows."""
-    batch = x.layout.shape[0] if x is not None else count
+    batch = x.facts.shape[0] if x is not None else count
     return new if batch == count else cat([new, narrow(x, 0, count, batch - count)], 0)
 
 
@@ -289,7 +289,7 @@ def _gradient_of_ops(
         new, new_c, kept = made.step(part, _product(mine, weight, bias), mine, mine_c)
         walked.append((mine, mine_c, kept))
         h, c = _renewed(h, new, count), None if c is None else _renewed(c, new_c, count)
-    rows, batch = gates.layout.shape[0], hx.layout.shape[0]
+    rows, batch = gates.facts.shape[0], hx.facts.shape[0]
     dh = narrow(g, 0, rows, batch)
     dc = None if cx is None else narrow(g, 0, rows + batch, batch)
     by_gates: list[Any] = [None] * len(batch_sizes)

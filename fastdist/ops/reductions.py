@@ -27,7 +27,7 @@ def reducing_plan(
     compute: DType | None = None,
 ) -> Plan:
     """Return the plan of a kernel that takes (x, out, axes, *numbers)."""
-    shape = input.layout.shape
+    shape = input.facts.shape
     axes = normalize_axes(name, dim, shape)
     seen_as = reduced_shape(shape, axes, True) if keepdim else None
     short = reduced_shape(shape, axes, False)
@@ -67,7 +67,7 @@ def sum(
 
 @sum.plan
 def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
-    given = input.layout.dtype
+    given = input.facts.dtype
     dtype = dtype or (given if given.is_floating_point else int64)
     return reducing_plan("sum", input, dim, keepdim, dtype, compute=dtype)
 
@@ -89,7 +89,7 @@ def mean(
 
 @mean.plan
 def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
-    dtype = dtype or input.layout.dtype
+    dtype = dtype or input.facts.dtype
     if not dtype.is_floating_point:
         raise DTypeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or "
@@ -116,28 +116,28 @@ def prod(
 
 @prod.plan
 def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
-    given = input.layout.dtype
+    given = input.facts.dtype
     dtype = dtype or (given if given.is_floating_point else int64)
     return reducing_plan("prod", input, dim, keepdim, dtype, compute=dtype)
 
 
 def _others(input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
     """Return for each element the product of the others along dim, in out's dtype."""
-    if not input.layout.shape:
-        return full((), 1.0, dtype=out.layout.dtype, device=out.layout.device)
+    if not input.facts.shape:
+        return full((), 1.0, dtype=out.facts.dtype, device=out.facts.device)
     if not has_zero(input):
-        return kept(out, input.layout, dim, keepdim) / input
-    input = input.to(out.layout.dtype)
+        return kept(out, input.facts, dim, keepdim) / input
+    input = input.to(out.facts.dtype)
     if dim is None:
         flat = input.reshape(-1)
-        return (product_before(flat, 0) * product_after(flat, 0)).reshape(input.layout.shape)
-    axis = normalize_axis("prod", dim, len(input.layout.shape))
+        return (product_before(flat, 0) * product_after(flat, 0)).reshape(input.facts.shape)
+    axis = normalize_axis("prod", dim, len(input.facts.shape))
     return product_before(input, axis) * product_after(input, axis)
 
 
 @prod.vjp("input")
 def _(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
-    return kept(g, input.layout, dim, keepdim) * _others(input, out, dim, keepdim)
+    return kept(g, input.facts, dim, keepdim) * _others(input, out, dim, keepdim)
 
 
 @prod.jvp
@@ -146,7 +146,7 @@ def _(input: Any, input_t: Any, out: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _logical(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
-    dtype = uint8 if input.layout.dtype is uint8 else bool_
+    dtype = uint8 if input.facts.dtype is uint8 else bool_
     return reducing_plan(name, input, dim, keepdim, dtype)
 
 
@@ -185,7 +185,7 @@ def require_floating(name: str, input: Tensor) -> DType:
 
     Raises  RuntimeError if it is not floating
     """
-    dtype = input.layout.dtype
+    dtype = input.facts.dtype
     if not dtype.is_floating_point:
         raise DTypeError(
             f"{name} only support floating point and complex dtypes, got {dtype.name}; cast with "
@@ -206,10 +206,10 @@ def _(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Plan:
 
 
 def _deviations(input: Any, dim: Any, correction: float) -> Any:
-    n = count(input.layout, dim)
+    n = count(input.facts, dim)
     left = max(n - correction, 0.0)
     scale = 2.0 / left if left else float("inf")
-    dims = normalize_axes("var", dim, input.layout.shape)
+    dims = normalize_axes("var", dim, input.facts.shape)
     return (input - input.mean(dims, True)) * scale
 
 
@@ -220,7 +220,7 @@ def _(g: Any, input: Any, input_layout: Layout, dim: Any, correction: float, kee
 
 @variance.jvp
 def _(input: Any, input_t: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    dims = normalize_axes("var", dim, input.layout.shape)
+    dims = normalize_axes("var", dim, input.facts.shape)
     return (input_t * _deviations(input, dim, correction)).sum(dims, keepdim)
 
 
@@ -231,7 +231,7 @@ def logsumexp(input: Tensor, dim: int | tuple[int, ...], keepdim: bool = False) 
 
 @logsumexp.plan
 def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
-    given = input.layout.dtype
+    given = input.facts.dtype
     dtype = given if given.is_floating_point else get_default_dtype()
     return reducing_plan("logsumexp", input, dim, keepdim, dtype, compute=dtype)
 

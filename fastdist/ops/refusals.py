@@ -55,7 +55,7 @@ def no_bool(kernel: str) -> Callable[[Sequence[DType]], str | None]:
 def require_floating_inputs(kernel: str, *tensors: Tensor) -> None:
     """Raise NotImplementedError for integers where PyTorch's kernel has floating numbers alone."""
     for tensor in tensors:
-        dtype = tensor.layout.dtype
+        dtype = tensor.facts.dtype
         if not dtype.is_floating_point:
             raise NoKernelError(
                 f'"{kernel}" not implemented for {WORDS[dtype.name]!r}: cast it with .float()'
@@ -67,7 +67,7 @@ def as_dtype_of(like: Tensor, result: Any) -> Any:
 
     Raises  RuntimeError where that would cast down a kind
     """
-    found, wanted = result.layout.dtype, like.layout.dtype
+    found, wanted = result.facts.dtype, like.facts.dtype
     if found is wanted:
         return result
     if not can_cast(found, wanted):
@@ -84,7 +84,7 @@ def require_dtype_of_norm(layout: Layout, *parameters: Tensor | None) -> None:
     """
     dtype = layout.dtype
     for one in parameters:
-        found = None if one is None else one.layout.dtype
+        found = None if one is None else one.facts.dtype
         if found not in (None, dtype) and (dtype, found) != (float16, float32):
             raise DTypeError(
                 "mixed dtype (CPU): all inputs must share same datatype.: input is "

@@ -34,7 +34,7 @@ def _extreme(name: str, op: StructuredOp) -> None:
 
     @op.plan
     def _(input: Tensor, dim: int) -> Plan:
-        layout = input.layout
+        layout = input.facts
         axis = normalize_axis(name, dim, len(layout.shape))
         return Plan(layout.shape, layout.dtype, (axis,), extra_outputs=((layout.shape, int64),))
 
@@ -70,7 +70,7 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 
 @logcumsumexp.plan
 def _(input: Tensor, dim: int) -> Plan:
-    layout = input.layout
+    layout = input.facts
     axis = normalize_axis("logcumsumexp", dim, len(layout.shape))
     if not layout.dtype.is_floating_point:
         raise DTypeError(
@@ -98,7 +98,7 @@ def _kept(out: Any, dim: int) -> Any:
 @logcumsumexp.vjp("input")
 def _(g: Any, input: Any, out: Any, dim: int) -> Any:
     share = (input - out).exp()
-    if not input.layout.shape:
+    if not input.facts.shape:
         return g * share
     return recurrence.public(_kept(out, dim), g, dim, backwards=True) * share
 
@@ -106,6 +106,6 @@ def _(g: Any, input: Any, out: Any, dim: int) -> Any:
 @logcumsumexp.jvp
 def _(input: Any, input_t: Any, out: Any, dim: int) -> Any:
     parts = (input - out).exp() * input_t
-    if not input.layout.shape:
+    if not input.facts.shape:
         return parts
     return recurrence.public(_kept(out, dim), parts, dim, backwards=False)

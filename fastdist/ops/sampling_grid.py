@@ -33,7 +33,7 @@ def grid_sample(
     Note    with align_corners -1 and 1 are the middles of the outermost elements, else their edges
     """
     _require_fitting(input, grid, mode, padding_mode)
-    space = input.layout.shape[2:]
+    space = input.facts.shape[2:]
     align = bool(align_corners)
     # The grid names the last axis first.
     raw = [_in_elements(grid[..., -1 - i], n, align) for i, n in enumerate(space)]
@@ -54,7 +54,7 @@ def _require_fitting(input: Tensor, grid: Tensor, mode: str, padding_mode: str) 
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
             f"'reflection', but got: {padding_mode!r}"
         )
-    shape, places = input.layout.shape, grid.layout.shape
+    shape, places = input.facts.shape, grid.facts.shape
     sizes = f"but got input with sizes {list(shape)} and grid with sizes {list(places)}"
     if len(shape) not in (4, 5) or len(places) != len(shape):
         fits = 4 if len(shape) == 4 else 5
@@ -79,11 +79,11 @@ def _require_fitting(input: Tensor, grid: Tensor, mode: str, padding_mode: str) 
             )
     if mode == "bicubic" and len(shape) == 5:
         raise ShapeError("grid_sampler(): bicubic interpolation only supports 4D input")
-    dtype = input.layout.dtype
+    dtype = input.facts.dtype
     require_dtype("grid_sampler_2d_cpu_kernel_impl", dtype, fits=lambda d: d.is_floating_point)
-    if grid.layout.dtype is not dtype:
+    if grid.facts.dtype is not dtype:
         raise DTypeError(
-            f"expected scalar type {_word(dtype)} but found {_word(grid.layout.dtype)}: "
+            f"expected scalar type {_word(dtype)} but found {_word(grid.facts.dtype)}: "
             "grid_sample takes input and grid of one dtype"
         )
 
@@ -123,13 +123,13 @@ def _reflected(x: Any, twice_low: int, twice_high: int) -> Any:
 
 def _chosen(condition: Any, a: Any, b: Any) -> Any:
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
-        a = condition.to(condition.layout.dtype) * 0.0 + a
+        a = condition.to(condition.facts.dtype) * 0.0 + a
     return OPS["where"].public(condition, a, b)
 
 
 def _read(input: Tensor, where: list[Any]) -> Any:
     """Return the elements at whole places, 0 for places outside."""
-    shape = input.layout.shape
+    shape = input.facts.shape
     batch, channels, *space = shape
     places: Any = 0
     inside: Any = None
@@ -137,7 +137,7 @@ def _read(input: Tensor, where: list[Any]) -> Any:
         fits = (x >= 0).logical_and(x <= n - 1)
         inside = fits if inside is None else inside.logical_and(fits)
         places = places * n + _chosen(fits, x, 0.0).to(int64)
-    sites = where[0].layout.shape[1:]
+    sites = where[0].facts.shape[1:]
     count = math.prod(sites)
     index = places.reshape((batch, 1, count)).expand((batch, channels, count))
     flat: Any = input.reshape((batch, channels, math.prod(space)))
@@ -170,7 +170,7 @@ def _linear(input: Tensor, where: list[Any]) -> Any:
 def _cubic(input: Tensor, where: list[Any], padding: str, align: bool) -> Any:
     low = [x.detach().floor() for x in where]
     weights = [_keys(x - first) for x, first in zip(where, low, strict=True)]
-    space = input.layout.shape[2:]
+    space = input.facts.shape[2:]
     total: Any = None
     for i in range(4):
         row: Any = None
@@ -207,7 +207,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
             size of five -> (batch, d, h, w, 3)
     """
     lengths = tuple([n.__index__() for n in size])
-    dtype, shape = theta.layout.dtype, theta.layout.shape
+    dtype, shape = theta.facts.dtype, theta.facts.shape
     if not dtype.is_floating_point:
         raise ValueError(f"Expected theta to have floating point type, but got {dtype}")
     axes = len(lengths) - 2
@@ -229,14 +229,14 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
             "Expected size for first two dimensions of batch2 tensor to be: "
             f"[{batch}, {axes + 1}] but got: [{shape[0]}, {axes + 1}]."
         )
-    device = theta.layout.device
+    device = theta.facts.device
     parts = []
     for axis, n in reversed(list(enumerate(space))):
         along = _middles(n, bool(align_corners), dtype, device)
         parts.append(along.reshape([-1 if i == axis else 1 for i in range(axes)]).expand(space))
     parts.append(ones(space, dtype=dtype, device=device))
     base: Any = stack(parts, -1).reshape((1, math.prod(space), axes + 1))
-    moved = base.expand((batch, *base.layout.shape[1:])) @ theta.transpose(1, 2)
+    moved = base.expand((batch, *base.facts.shape[1:])) @ theta.transpose(1, 2)
     return moved.reshape((batch, *space, axes))  # type: ignore[no-any-return]
 
 

@@ -21,26 +21,26 @@ from .strided import as_strided
 @composite(inplace=True)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Return input with the elements of source, in order, where mask is true."""
-    if mask.layout.dtype is not bool_:
+    if mask.facts.dtype is not bool_:
         raise DTypeError(
             "masked_scatter_ only supports boolean masks, but got mask with dtype "
-            f"{WORDS[mask.layout.dtype.name]}"
+            f"{WORDS[mask.facts.dtype.name]}"
         )
-    words = [WORDS[one.layout.dtype.name] for one in (input, source)]
+    words = [WORDS[one.facts.dtype.name] for one in (input, source)]
     if words[0] != words[1]:
         raise DTypeError(
             f"masked_scatter: expected self and source to have same dtypes but got {words[0]} and "
             f"{words[1]}"
         )
-    shape = broadcast_shapes("masked_scatter", [input.layout.shape, mask.layout.shape])
+    shape = broadcast_shapes("masked_scatter", [input.facts.shape, mask.facts.shape])
     chosen: Any = mask.expand(shape)
     places = chosen.reshape(-1).cumsum(0) - 1
-    if int(chosen.sum()) > source.layout.numel:
+    if int(chosen.sum()) > source.facts.numel:
         raise ShapeError(
             "Number of elements of source < number of ones in mask: source has "
-            f"{source.layout.numel}, mask has {int(chosen.sum())}"
+            f"{source.facts.numel}, mask has {int(chosen.sum())}"
         )
-    if not source.layout.numel or not chosen.layout.numel:
+    if not source.facts.numel or not chosen.facts.numel:
         return input.expand(shape).clone()
     taken = source.reshape(-1).index_select(0, places.clamp(min=0)).reshape(shape)
     return OPS["where"].public(chosen, taken, input)  # type: ignore[no-any-return]
@@ -49,37 +49,37 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 @composite(function=True, inplace=True)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Return input with source at index of its flat order, or added there."""
-    if index.layout.dtype is not int64:
+    if index.facts.dtype is not int64:
         raise DTypeError(
-            f"put_(): Expected a long tensor for index, but got {WORDS[index.layout.dtype.name]}"
+            f"put_(): Expected a long tensor for index, but got {WORDS[index.facts.dtype.name]}"
         )
-    words = [WORDS[one.layout.dtype.name] for one in (input, source)]
+    words = [WORDS[one.facts.dtype.name] for one in (input, source)]
     if words[0] != words[1]:
         raise DTypeError(
             "put_(): self and source expected to have the same dtype, but got self.dtype = "
             f"{words[0]} and source.dtype = {words[1]}"
         )
-    if index.layout.numel != source.layout.numel:
+    if index.facts.numel != source.facts.numel:
         raise DimError(
             "put_(): Expected source and index to have the same number of elements, but got "
-            f"source.numel() = {source.layout.numel}, index.numel() = {index.layout.numel}"
+            f"source.numel() = {source.facts.numel}, index.numel() = {index.facts.numel}"
         )
-    n = input.layout.numel
+    n = input.facts.numel
     refusal = f"out of range: tried to access index {{}} on a tensor of {n} elements."
     places = counted_from_front(index.reshape(-1), n, refusal)
     write = "index_add" if accumulate else "index_copy"
     flat = getattr(input.reshape(-1), write)(0, places, source.reshape(-1))
-    return flat.reshape(input.layout.shape)  # type: ignore[no-any-return]
+    return flat.reshape(input.facts.shape)  # type: ignore[no-any-return]
 
 
 def _written(input: Any, src: Tensor, view: Any) -> Tensor:
     """Return a copy of input with src in the part of it that view, a function, returns."""
     copy = input.clone()
     part = view(copy)
-    if part.layout.shape != src.layout.shape:
+    if part.facts.shape != src.facts.shape:
         raise ShapeError(
             "expected src to have a size equal to the slice of self. src size = "
-            f"{list(src.layout.shape)}, slice size = {list(part.layout.shape)}"
+            f"{list(src.facts.shape)}, slice size = {list(part.facts.shape)}"
         )
     part.copy_(src)
     return copy  # type: ignore[no-any-return]
@@ -101,7 +101,7 @@ def slice_scatter(
     step: int = 1,
 ) -> Tensor:
     """Return a copy of input with src in the place of start:end:step along dim."""
-    axis = normalize_axis("slice_scatter", dim, len(input.layout.shape))
+    axis = normalize_axis("slice_scatter", dim, len(input.facts.shape))
     part = (slice(None),) * axis + (slice(start, end, step),)
     return _written(input, src, lambda copy: copy[part])
 
@@ -136,10 +136,10 @@ def scatter_reduce(
         raise ShapeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
         )
-    axis = normalize_axis("scatter_reduce", dim, len(input.layout.shape))
+    axis = normalize_axis("scatter_reduce", dim, len(input.facts.shape))
     require_index("scatter_reduce", index)
-    require_within("scatter_reduce", index, input.layout.shape, axis)
-    if src.layout.dtype is not input.layout.dtype:
+    require_within("scatter_reduce", index, input.facts.shape, axis)
+    if src.facts.dtype is not input.facts.dtype:
         raise DTypeError("scatter(): Expected self.dtype to be equal to src.dtype")
     return _reduced(input, axis, index, src, reduce, include_self=include_self)
 
@@ -147,13 +147,13 @@ def scatter_reduce(
 def _reduced(
     input: Any, axis: int, index: Any, src: Any, reduce: str, *, include_self: bool
 ) -> Tensor:
-    if not index.layout.numel:
+    if not index.facts.numel:
         return input.clone()  # type: ignore[no-any-return]
-    if not input.layout.shape:
-        index, src = (one if one.layout.shape else one.reshape(1) for one in (index, src))
+    if not input.facts.shape:
+        index, src = (one if one.facts.shape else one.reshape(1) for one in (index, src))
         found: Any = _reduced(input.reshape(1), 0, index, src, reduce, include_self=include_self)
         return found.reshape(())  # type: ignore[no-any-return]
-    src = src[tuple(slice(n) for n in index.layout.shape)]
+    src = src[tuple(slice(n) for n in index.facts.shape)]
     return reduced.public(input, index, src, axis, reduce, include_self)  # type: ignore[no-any-return]
 
 
@@ -171,9 +171,9 @@ def reduced(
 def _(
     input: Tensor, index: Tensor, src: Tensor, axis: int, reduce: str, include_self: bool
 ) -> Plan:
-    if reduce == "mean" and input.layout.dtype is bool_:
+    if reduce == "mean" and input.facts.dtype is bool_:
         raise NoKernelError("scatter_reduce: the mean is not implemented for 'Bool'")
-    return Plan(input.layout.shape, input.layout.dtype, (axis, reduce, include_self))
+    return Plan(input.facts.shape, input.facts.dtype, (axis, reduce, include_self))
 
 
 @reduced.vjp("input", "src")
@@ -234,7 +234,7 @@ def _slopes(
         start = (ones_like if include_self else zeros_like)(input)
         return 1 / start.scatter_add(axis, index, ones_like(src)).clamp(min=1), None, None
     # All that are it share the gradient; where it is NaN none is.
-    out, dtype = out.detach(), src.layout.dtype
+    out, dtype = out.detach(), src.facts.dtype
     by_src = (src.detach() == out.gather(axis, index)).to(dtype)
     by_self = (input.detach() == out).to(dtype)
     counted = by_self if include_self else by_self.scatter(axis, index, 0)
@@ -252,7 +252,7 @@ def _slopes_of_products(
         return out, 1 / input, 1 / src
     if not include_self:
         no_self = no_self.scatter(axis, index, False)
-    where, dtype = OPS["where"].public, src.layout.dtype
+    where, dtype = OPS["where"].public, src.facts.dtype
     count = no_self.to(dtype).scatter_add(axis, index, no_src.to(dtype))
     whole = input.masked_fill(input.detach() == 0, 1), src.masked_fill(no_src, 1)
     rest = reduced.public(whole[0], index, whole[1], axis, "prod", include_self)
@@ -283,14 +283,14 @@ def index_reduce(
             "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
             f"{reduce}."
         )
-    axis = normalize_axis("index_reduce", dim, len(input.layout.shape))
+    axis = normalize_axis("index_reduce", dim, len(input.facts.shape))
     require_index("index_reduce", index)
-    shape = source.layout.shape
-    if index.layout.numel != (shape[axis] if shape else 1):
+    shape = source.facts.shape
+    if index.facts.numel != (shape[axis] if shape else 1):
         raise ShapeError(
-            f"index_reduce(): Number of indices ({index.layout.numel}) should be equal to "
+            f"index_reduce(): Number of indices ({index.facts.numel}) should be equal to "
             f"source.size(dim): ({shape[axis] if shape else 1}), for dim: {axis}"
         )
-    column = [index.layout.numel if i == axis else 1 for i in range(len(shape))]
+    column = [index.facts.numel if i == axis else 1 for i in range(len(shape))]
     places: Any = index.reshape(column).expand(shape)
     return scatter_reduce(input, axis, places, source, reduce, include_self=include_self)

@@ -67,10 +67,10 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 
     Raises  RuntimeError for integers and bool
     """
-    if not input.layout.dtype.is_floating_point:
+    if not input.facts.dtype.is_floating_point:
         raise DTypeError(
             "nanmean(): expected input to have floating point or complex dtype but got "
-            f"{input.layout.dtype.name}; cast with .to(fastdist.float32)"
+            f"{input.facts.dtype.name}; cast with .to(fastdist.float32)"
         )
     counted = input.isnan().logical_not().to(input.dtype).sum(dim, keepdim)
     return nansum(input, dim, keepdim) / counted
@@ -87,12 +87,12 @@ def diff(
     """Return the differences between neighbours along dim, n times over; prepend and append are
     joined to input first.
     """
-    if not input.layout.shape:
+    if not input.facts.shape:
         raise ShapeError(
             "diff expects input to be at least one-dimensional, got one without axes; "
             "give it one with reshape(1)"
         )
-    axis = normalize_axis("diff", dim, len(input.layout.shape))
+    axis = normalize_axis("diff", dim, len(input.facts.shape))
     if n < 0:
         raise ShapeError(f"order must be non-negative but got {n}")
     if n == 0:
@@ -100,10 +100,10 @@ def diff(
     ends = [_fitting(input, end, axis) for end in (prepend, append) if end is not None]
     if ends:
         input = cat([*ends[: prepend is not None], input, *ends[prepend is not None :]], axis)
-    apart = OPS["logical_xor" if input.layout.dtype is bool_ else "sub"].public
+    apart = OPS["logical_xor" if input.facts.dtype is bool_ else "sub"].public
     for _ in range(n):
-        left = max(input.layout.shape[axis] - 1, 0)
-        skipped = min(1, input.layout.shape[axis])
+        left = max(input.facts.shape[axis] - 1, 0)
+        skipped = min(1, input.facts.shape[axis])
         input = apart(narrow(input, axis, skipped, left), narrow(input, axis, 0, left))
     return input
 
@@ -113,7 +113,7 @@ def _fitting(input: Tensor, end: Tensor, axis: int) -> Tensor:
 
     Raises  RuntimeError
     """
-    wanted, given = input.layout.shape, end.layout.shape
+    wanted, given = input.facts.shape, end.facts.shape
     if len(wanted) != len(given):
         raise ShapeError(
             "diff expects prepend or append to be the same dimension as input: "
@@ -149,17 +149,17 @@ def repeat_interleave(
     own number; of one tensor of numbers alone, each place as often as its number says.
     """
     if repeats is None:
-        input, repeats = arange(input.layout.numel, device=input.layout.device), input
+        input, repeats = arange(input.facts.numel, device=input.facts.device), input
     if dim is None:
         input, dim = input.reshape(-1), 0
-    axis = normalize_axis("repeat_interleave", dim, len(input.layout.shape))
-    length = input.layout.shape[axis]
+    axis = normalize_axis("repeat_interleave", dim, len(input.facts.shape))
+    length = input.facts.shape[axis]
     places = np.repeat(np.arange(length), _repeats(repeats, length))
     if output_size is not None and output_size != len(places):
         raise ShapeError(
             f"repeat_interleave: output_size is {output_size}, the repeats add up to {len(places)}"
         )
-    return input.index_select(axis, from_array(places).to(input.layout.device))
+    return input.index_select(axis, from_array(places).to(input.facts.device))
 
 
 def _repeats(repeats: Any, length: int) -> Any:
@@ -200,7 +200,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     _require_vectors(given, indexing)
     if indexing == "xy" and len(given) > 1:
         given[0], given[1] = given[1], given[0]
-    shape = [one.layout.numel for one in given]
+    shape = [one.facts.numel for one in given]
     grids = []
     for i, one in enumerate(given):
         lengths = [n if j == i else 1 for j, n in enumerate(shape)]
@@ -215,7 +215,7 @@ def _require_vectors(given: list[Tensor], indexing: str) -> None:
     if not given:
         raise ShapeError("meshgrid expects a non-empty TensorList")
     for one in given:
-        layout, first = one.layout, given[0].layout
+        layout, first = one.facts, given[0].facts
         if len(layout.shape) > 1:
             raise ShapeError(
                 "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: "
@@ -240,8 +240,8 @@ def _require_vectors(given: list[Tensor], indexing: str) -> None:
 def _at_least(given: tuple[Any, ...], ndim: int) -> Any:
     made = []
     for one in given:
-        while len(one.layout.shape) < ndim:
-            one = one.unsqueeze(-1 if len(one.layout.shape) == 2 else 0)
+        while len(one.facts.shape) < ndim:
+            one = one.unsqueeze(-1 if len(one.facts.shape) == 2 else 0)
         made.append(one)
     return made[0] if len(made) == 1 else tuple(made)
 
@@ -273,5 +273,5 @@ def dstack(tensors: Any) -> Tensor:
 @composite(method=False, takes_out=True)
 def column_stack(tensors: Any) -> Tensor:
     """Return tensors side by side; a vector is a column."""
-    given = [one.reshape(-1, 1) if len(one.layout.shape) < 2 else one for one in tensors]
+    given = [one.reshape(-1, 1) if len(one.facts.shape) < 2 else one for one in tensors]
     return cat(given, 1)

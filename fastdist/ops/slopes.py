@@ -26,18 +26,18 @@ def gradient(
     Raises  RuntimeError for an axis with fewer than edge_order + 1 elements
     Source  Fornberg 1988, "Generation of finite difference formulas on arbitrarily spaced grids"
     """
-    ndim = len(input.layout.shape)
-    if input.layout.dtype is uint8:
+    ndim = len(input.facts.shape)
+    if input.facts.dtype is uint8:
         raise DTypeError("torch.gradient does not support uint8 input.")
     axes = _axes(dim, ndim)
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
-    steps = _steps(spacing, axes, dim is not None, input.layout.shape)
+    steps = _steps(spacing, axes, dim is not None, input.facts.shape)
     for axis in axes:
-        if input.layout.shape[axis] < edge_order + 1:
+        if input.facts.shape[axis] < edge_order + 1:
             raise ShapeError(
                 "torch.gradient expected each dimension size to be at least edge_order+1, got "
-                f"{input.layout.shape[axis]} along dimension {axis}"
+                f"{input.facts.shape[axis]} along dimension {axis}"
             )
     return [_along(input, axis, step, edge_order) for axis, step in zip(axes, steps, strict=True)]
 
@@ -71,15 +71,15 @@ def _steps(spacing: Any, axes: list[int], named: bool, shape: Sequence[int]) -> 
     for one, axis in zip(spacing, axes, strict=True):
         if not isinstance(one, Tensor):
             continue
-        if len(one.layout.shape) != 1:
+        if len(one.facts.shape) != 1:
             raise ShapeError(
                 "torch.gradient expected each element of spacing to have one dimension, but got an "
-                f"element with {len(one.layout.shape)} dimensions!"
+                f"element with {len(one.facts.shape)} dimensions!"
             )
-        if one.layout.numel != shape[axis]:
+        if one.facts.numel != shape[axis]:
             raise ShapeError(
                 "torch.gradient expected each element of spacing to have as many elements as input "
-                f"along its dimension, but got {one.layout.numel} for {shape[axis]}"
+                f"along its dimension, but got {one.facts.numel} for {shape[axis]}"
             )
     return list(spacing)
 
@@ -90,13 +90,13 @@ def _along(input: Any, axis: int, step: Any, edge_order: int) -> Tensor:
     Three neighbours, one `before` from the first to the second and one `behind` to the third, have
     the slope at the second that the parabola through them has.
     """
-    n = input.layout.shape[axis]
+    n = input.facts.shape[axis]
 
     def part(start: int, stop: int) -> Any:
         return narrow(input, axis, start, stop - start)
 
     if isinstance(step, Tensor):
-        lies = [n - 1 if i == axis else 1 for i in range(len(input.layout.shape))]
+        lies = [n - 1 if i == axis else 1 for i in range(len(input.facts.shape))]
         gaps: Any = (narrow(step, 0, 1, n - 1) - narrow(step, 0, 0, n - 1)).reshape(lies)
         first, last = narrow(gaps, axis, 0, 1), narrow(gaps, axis, n - 2, 1)
     else:

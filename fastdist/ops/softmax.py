@@ -22,7 +22,7 @@ def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
 
 @log_softmax.plan
 def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
-    layout = input.layout
+    layout = input.facts
     axis = normalize_axis("log_softmax", dim, len(layout.shape))
     compute = _floating("log_softmax", dtype or layout.dtype)
     return Plan(layout.shape, compute, (axis,), compute=compute)
@@ -57,7 +57,7 @@ def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
 
 @softmax.plan
 def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
-    layout = input.layout
+    layout = input.facts
     axis = normalize_axis("softmax", dim, len(layout.shape))
     compute = _floating("softmax", dtype or layout.dtype)
     return Plan(layout.shape, compute, (axis,), compute=compute)

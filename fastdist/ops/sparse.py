@@ -43,7 +43,7 @@ class SparseNode(Node):
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients of the inputs as raw arrays."""
         with no_grad():
-            found = self.apply_recorded(wrap(g, layout_of(g, self.layout.device)), keep)
+            found = self.apply_recorded(wrap(g, layout_of(g, self.facts.device)), keep)
         return tuple([None if one is None else one.array for one in found])
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
@@ -54,7 +54,7 @@ class SparseNode(Node):
         assert make is not None
         for one, version in self._saved:
             if one._version != version:
-                raise_changed(self, one, one.layout, version, one._version)
+                raise_changed(self, one, one.facts, version, one._version)
         if not keep:
             self.release()
         return tuple(
@@ -75,7 +75,7 @@ class SparseNode(Node):
 
 def as_taken(gradient: Any, edge: Any) -> Any:
     """Return a gradient for an edge, made dense if the Node there takes no sparse one."""
-    if gradient is None or not gradient.layout.is_sparse or node_of(edge).takes_sparse:
+    if gradient is None or not gradient.facts.is_sparse or node_of(edge).takes_sparse:
         return gradient
     return dense_of(gradient)
 
@@ -99,42 +99,42 @@ def recorded(
             given = [tangent_of(one, level) for one in inputs]
             set_tangent(result, tangent(given, [below(one, level) for one in inputs]), level)
     edges = tuple([one.edge if isinstance(one, Tensor) else None for one in inputs])
-    is_off = (modes.grad_off and not tls.grad) or not result.layout.dtype.is_floating_point
+    is_off = (modes.grad_off and not tls.grad) or not result.facts.dtype.is_floating_point
     if not is_off and any(edge is not None for edge in edges):
         node = SparseNode(name, gradients, saved)
-        begin_node(node, edges, result.layout)
+        begin_node(node, edges, result.facts)
         result.edge = node
     return result
 
 
 def sparse_tensor(indices: Any, values: Any, shape: Any, is_coalesced: bool = False) -> Any:
     """Return a sparse tensor of coordinates and values that fit together, outside of any graph."""
-    layout = SparseLayout.sparse(values.layout.dtype, values.layout.device, tuple(shape))
+    layout = SparseLayout.sparse(values.facts.dtype, values.facts.device, tuple(shape))
     return wrap(Coo(indices.array, values.array, layout, is_coalesced), layout)
 
 
 def indices_of(input: Any) -> Any:
     """Return the coordinates, (sparse axes, n), outside of any graph."""
     array = input.array.indices
-    return wrap(array, layout_of(array, input.layout.device))
+    return wrap(array, layout_of(array, input.facts.device))
 
 
 def values_of(input: Any) -> Any:
     """Return the values, (n, dense axes...), outside of any graph."""
     array = input.array.values
-    return wrap(array, layout_of(array, input.layout.device))
+    return wrap(array, layout_of(array, input.facts.device))
 
 
 def with_values(input: Any, values: Any) -> Any:
     """Return a sparse tensor of input's places with other values, outside of any graph."""
-    return sparse_tensor(indices_of(input), values, input.layout.shape, input.array.is_coalesced)
+    return sparse_tensor(indices_of(input), values, input.facts.shape, input.array.is_coalesced)
 
 
 def flat_places(indices: Any, shape: Sequence[int]) -> Any:
     """Return the number of each place in C order over the sparse axes, of lengths shape."""
     if len(shape) == 1:
         return indices[0]
-    flat: Any = zeros(indices.layout.shape[1], dtype=int64, device=indices.layout.device)
+    flat: Any = zeros(indices.facts.shape[1], dtype=int64, device=indices.facts.device)
     for axis, length in enumerate(shape):
         flat = flat * length + indices[axis]
     return flat
@@ -147,7 +147,7 @@ def gather_add(input: Tensor, starts: Tensor, places: Tensor, weights: Tensor | 
 
 @gather_add.plan
 def _(input: Tensor, starts: Tensor, places: Tensor, weights: Tensor | None) -> Plan:
-    return Plan((starts.layout.shape[0] - 1, input.layout.shape[1]), input.layout.dtype)
+    return Plan((starts.facts.shape[0] - 1, input.facts.shape[1]), input.facts.dtype)
 
 
 _DIGIT = 15  # bits of an int16 that is not negative: NumPy sorts these in linear time
@@ -160,7 +160,7 @@ def in_order(places: Any, most: int) -> tuple[Any, Any]:
     Many are sorted digit by digit: 10,000 below 200,000 in 0.12 ms instead of 0.5, 40,000 in 0.4
     instead of 2.5 (AMD EPYC, one thread).
     """
-    if places.layout.shape[0] < _MANY:
+    if places.facts.shape[0] < _MANY:
         return places.sort(stable=True)  # type: ignore[no-any-return]
     order: Any = None
     for shift in range(0, max(most.bit_length(), 1), _DIGIT):
@@ -181,7 +181,7 @@ class Grouped:
     __slots__ = ("order", "starts")
 
     def __init__(self, places: Any, most: int) -> None:
-        n, device = places.layout.shape[0], places.layout.device
+        n, device = places.facts.shape[0], places.facts.device
         if not n:
             self.order, self.starts = places, zeros(1, dtype=int64, device=device)
             return
@@ -193,7 +193,7 @@ class Grouped:
 
 def joined_tensors(parts: Sequence[Any], axis: int = 0) -> Any:
     """Return parts of one device one after the other, outside of any graph."""
-    device = parts[0].layout.device
+    device = parts[0].facts.device
     array = joined([part.array for part in parts], axis, device)
     return wrap(array, layout_of(array, device))
 
@@ -202,24 +202,24 @@ def coalesced(input: Any) -> Any:
     """Return input with the entries of each place added up, places rising; outside of any graph."""
     coo = input.array
     if coo.is_coalesced:
-        return wrap(coo, input.layout)
+        return wrap(coo, input.facts)
     with no_grad():
-        indices, values, shape = indices_of(input), values_of(input), input.layout.shape
-        axes = indices.layout.shape[0]
+        indices, values, shape = indices_of(input), values_of(input), input.facts.shape
+        axes = indices.facts.shape[0]
         grouped = Grouped(flat_places(indices, shape[:axes]), math.prod(shape[:axes]))
-        n, width = values.layout.shape[0], values.layout.shape[1:]
+        n, width = values.facts.shape[0], values.facts.shape[1:]
         is_flat = len(width) == 1
         rows = values if is_flat else values.reshape(n, math.prod(width))
         summed = gather_add.public(rows, grouped.starts, grouped.order, None)
         if not is_flat:
-            summed = summed.reshape(summed.layout.shape[0], *width)
+            summed = summed.reshape(summed.facts.shape[0], *width)
         found = indices.index_select(1, grouped.order[grouped.starts[:-1]])
         return sparse_tensor(found, summed, shape, True)
 
 
 def dense_of(input: Any) -> Any:
     """Return the dense tensor of a sparse one, outside of any graph."""
-    layout = input.layout
+    layout = input.facts
     made: Any = zeros(layout.shape, dtype=layout.dtype, device=layout.device)
     add_entries(made, input)
     return made
@@ -229,10 +229,10 @@ def add_entries(target: Any, entries: Any) -> None:
     """Add the entries of a sparse tensor into a dense one of its shape and dtype, in place and
     outside of any graph; what they do not touch is not read.
     """
-    if target.layout.device.index is not None:
+    if target.facts.device.index is not None:
         entries = coalesced(entries)  # several threads must not meet in one place
     coo = entries.array
-    backend = backend_of(target.layout.device.type)
+    backend = backend_of(target.facts.device.type)
     backend.kernel("sparse.add_entries")(coo.values, coo.indices, target.array)
 
 

@@ -29,14 +29,14 @@ def eigh_parts(input: Tensor, upper: bool) -> Tensor:
 
 @eigh_parts.plan
 def _(input: Tensor, upper: bool) -> Plan:
-    shape, dtype = input.layout.shape, input.layout.dtype
+    shape, dtype = input.facts.shape, input.facts.dtype
     require_computable("linalg.eigh", "linalg_eigh_cpu", input)
     return Plan(shape[:-1], dtype, (upper,), extra_outputs=((shape, dtype), (shape[:-2], int32)))
 
 
 def _differences(values: Any) -> Any:
     """Return values[j] - values[i] at [i, j], infinite on the diagonal."""
-    n = values.layout.shape[-1]
+    n = values.facts.shape[-1]
     apart = values.unsqueeze(-2) - values.unsqueeze(-1)
     # Filled, not multiplied: what is divided by it is 0, and so are its derivatives.
     return apart.masked_fill(eye(n, device=values.device).bool(), math.inf)
@@ -70,9 +70,9 @@ def eigenvalues(input: Tensor, upper: bool) -> Tensor:
 
 @eigenvalues.plan
 def _(input: Tensor, upper: bool) -> Plan:
-    shape = input.layout.shape
+    shape = input.facts.shape
     require_computable("linalg.eigh", "linalg_eigh_cpu", input)
-    return Plan(shape[:-1], input.layout.dtype, (upper,), extra_outputs=((shape[:-2], int32),))
+    return Plan(shape[:-1], input.facts.dtype, (upper,), extra_outputs=((shape[:-2], int32),))
 
 
 _NOT_FOUND = (
@@ -129,7 +129,7 @@ def svd_parts(input: Tensor, full_matrices: bool) -> Tensor:
 
 @svd_parts.plan
 def _(input: Tensor, full_matrices: bool) -> Plan:
-    shape, dtype = input.layout.shape, input.layout.dtype
+    shape, dtype = input.facts.shape, input.facts.dtype
     require_computable("linalg.svd", "linalg_svd_cpu", input)
     *batch, m, n = shape
     k = min(m, n)
@@ -141,10 +141,10 @@ def _(input: Tensor, full_matrices: bool) -> Plan:
 def _reduced(outs: Any) -> tuple[Any, Any, Any]:
     """Return U, S and Vh as they are of full_matrices=False."""
     u, values, right = outs[:3]
-    k = values.layout.shape[-1]
-    if u.layout.shape[-1] != k:
+    k = values.facts.shape[-1]
+    if u.facts.shape[-1] != k:
         u = u.narrow(-1, 0, k)
-    return u, values, right if right.layout.shape[-2] == k else right.narrow(-2, 0, k)
+    return u, values, right if right.facts.shape[-2] == k else right.narrow(-2, 0, k)
 
 
 def _skewed(x: Any) -> Any:
@@ -155,7 +155,7 @@ def _skewed(x: Any) -> Any:
 def _(grads: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
     u, values, right = _reduced(outs)
     by_u, by_values, by_right, _ = grads
-    *_, m, n = input.layout.shape
+    *_, m, n = input.facts.shape
     k = min(m, n)
     met = None
     if by_u is None and by_right is None:
@@ -184,7 +184,7 @@ def _(grads: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
 @svd_parts.tangents
 def _(tangent: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
     u, values, right = _reduced(outs)
-    *batch, m, n = input.layout.shape
+    *batch, m, n = input.facts.shape
     k = min(m, n)
     apart = _differences(values * values)
     met = u.mT @ tangent @ right.mT
@@ -212,10 +212,10 @@ def singular_values(input: Tensor) -> Tensor:
 
 @singular_values.plan
 def _(input: Tensor) -> Plan:
-    *batch, m, n = input.layout.shape
+    *batch, m, n = input.facts.shape
     require_computable("linalg.svd", "linalg_svd_cpu", input)
     more = ((tuple(batch), int32),)
-    return Plan((*batch, min(m, n)), input.layout.dtype, extra_outputs=more)
+    return Plan((*batch, min(m, n)), input.facts.dtype, extra_outputs=more)
 
 
 _NOT_FINITE = (

@@ -17,12 +17,12 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     """Return views of so many parts along dim, the first ones longer by 1 where they are not alike,
     or of the parts that begin at the places given.
     """
-    if not input.layout.shape:
+    if not input.facts.shape:
         raise ShapeError(
             "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
         )
-    axis = normalize_axis("tensor_split", dim, len(input.layout.shape))
-    length = input.layout.shape[axis]
+    axis = normalize_axis("tensor_split", dim, len(input.facts.shape))
+    length = input.facts.shape[axis]
     wanted = indices_or_sections
     if isinstance(wanted, Tensor):
         wanted = wanted.tolist()
@@ -38,7 +38,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 
 
 def _split(name: str, input: Tensor, wanted: Any, axis: int, least: int) -> tuple[Tensor, ...]:
-    shape = input.layout.shape
+    shape = input.facts.shape
     if len(shape) < least:
         raise ShapeError(
             f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor "
@@ -55,7 +55,7 @@ def _split(name: str, input: Tensor, wanted: Any, axis: int, least: int) -> tupl
 @composite()
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Return views of parts along the second axis, of a vector along its only one."""
-    axis = 0 if len(input.layout.shape) == 1 else 1
+    axis = 0 if len(input.facts.shape) == 1 else 1
     return _split("hsplit", input, indices_or_sections, axis, 1)
 
 

@@ -27,17 +27,17 @@ def cov(
     """Return the covariances of the rows of input; fweights says how often each column was seen,
     aweights how much it counts.
     """
-    if len(input.layout.shape) > 2:
+    if len(input.facts.shape) > 2:
         raise ShapeError(
             "cov(): expected input to have two or fewer dimensions but got an input with "
-            f"{len(input.layout.shape)} dimensions"
+            f"{len(input.facts.shape)} dimensions"
         )
-    if input.layout.dtype is bool_:
+    if input.facts.dtype is bool_:
         raise DTypeError("cov(): bool dtype is not supported for input; cast it with .float()")
-    given: Any = input.reshape(1, -1) if len(input.layout.shape) < 2 else input
-    if not given.layout.dtype.is_floating_point:
+    given: Any = input.reshape(1, -1) if len(input.facts.shape) < 2 else input
+    if not given.facts.dtype.is_floating_point:
         given = given.to(get_default_dtype())
-    count = given.layout.shape[1]
+    count = given.facts.shape[1]
     weights = _weights(count, fweights, aweights)
     if weights is None:
         total: Any = count
@@ -64,17 +64,17 @@ def _weights(count: int, fweights: Any, aweights: Any) -> Any:
     for name, one, floating in (("fweights", fweights, False), ("aweights", aweights, True)):
         if one is None:
             continue
-        if len(one.layout.shape) > 1:
+        if len(one.facts.shape) > 1:
             raise ShapeError(f"cov(): expected {name} to have one or fewer dimensions")
-        if one.layout.dtype.is_floating_point is not floating:
+        if one.facts.dtype.is_floating_point is not floating:
             kind = "floating point" if floating else "integral"
             raise DTypeError(f"cov(): expected {name} to have {kind} dtype")
-        if one.layout.numel != count:
+        if one.facts.numel != count:
             raise ShapeError(
                 f"cov(): expected {name} to have the same numel as there are observations in the "
-                f"input but got {one.layout.numel} != {count}"
+                f"input but got {one.facts.numel} != {count}"
             )
-        if one.layout.numel and float(one.detach().min()) < 0:
+        if one.facts.numel and float(one.detach().min()) < 0:
             raise ShapeError(f"cov(): {name} cannot be negative")
     if fweights is None:
         return aweights
@@ -84,13 +84,13 @@ def _weights(count: int, fweights: Any, aweights: Any) -> Any:
 @composite()
 def corrcoef(input: Tensor) -> Tensor:
     """Return the correlations of the rows of input, between -1 and 1."""
-    if len(input.layout.shape) > 2:
+    if len(input.facts.shape) > 2:
         raise ShapeError(
             "corrcoef(): expected input to have two or fewer dimensions but got an input with "
-            f"{len(input.layout.shape)} dimensions"
+            f"{len(input.facts.shape)} dimensions"
         )
     found: Any = cov(input)
-    if not found.layout.shape:
+    if not found.facts.shape:
         return found / found  # type: ignore[no-any-return]
     spread = found.diagonal().sqrt()
     return (found / spread.unsqueeze(1) / spread.unsqueeze(0)).clamp(-1, 1)  # type: ignore[no-any-return]
@@ -100,31 +100,31 @@ def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
     """Return the areas of the trapezoids between neighbours along dim, and the axis."""
     if x is not None and dx is not None:
         raise TypeError(f"{name}(): give x or dx, not both")
-    axis = normalize_axis(name, dim, len(y.layout.shape))
-    if not y.layout.shape:
+    axis = normalize_axis(name, dim, len(y.facts.shape))
+    if not y.facts.shape:
         raise DimError(f"Dimension specified as {dim} but tensor has no dimensions: {name}")
-    if bool_ in (y.layout.dtype, None if x is None else x.layout.dtype):
+    if bool_ in (y.facts.dtype, None if x is None else x.facts.dtype):
         raise DTypeError(
             f"{name}: received a bool input for `x` or `y`, but bool is not supported; cast it "
             "with .float()"
         )
-    length = y.layout.shape[axis]
+    length = y.facts.shape[axis]
     n = max(length - 1, 0)
     if x is None:
         width: Any = 1 if dx is None else dx
     else:
-        if len(x.layout.shape) == 1:
-            if x.layout.numel != length:
+        if len(x.facts.shape) == 1:
+            if x.facts.numel != length:
                 raise ShapeError(
                     f"{name}(): There must be one `x` value for each sample point, got "
-                    f"{x.layout.numel} for {length}"
+                    f"{x.facts.numel} for {length}"
                 )
-            x = x.reshape([-1 if i == axis else 1 for i in range(len(y.layout.shape))])
+            x = x.reshape([-1 if i == axis else 1 for i in range(len(y.facts.shape))])
             along = axis
         else:
-            along = axis - len(y.layout.shape) + len(x.layout.shape)
-        m = max(x.layout.shape[along] - 1, 0)
-        width = narrow(x, along, min(1, x.layout.shape[along]), m) - narrow(x, along, 0, m)
+            along = axis - len(y.facts.shape) + len(x.facts.shape)
+        m = max(x.facts.shape[along] - 1, 0)
+        width = narrow(x, along, min(1, x.facts.shape[along]), m) - narrow(x, along, 0, m)
     sums = narrow(y, axis, min(1, length), n) + narrow(y, axis, 0, n)
     return sums * width, axis
 
@@ -148,8 +148,8 @@ def cumulative_trapezoid(
 @composite(takes_out=True)
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """Return Kronecker's product: each element of input times all of other."""
-    ndim = max(len(input.layout.shape), len(other.layout.shape))
-    shapes = [(1,) * (ndim - len(o.layout.shape)) + o.layout.shape for o in (input, other)]
+    ndim = max(len(input.facts.shape), len(other.facts.shape))
+    shapes = [(1,) * (ndim - len(o.facts.shape)) + o.facts.shape for o in (input, other)]
     left = [n for pair in zip(shapes[0], (1,) * ndim, strict=True) for n in pair]
     right = [n for pair in zip((1,) * ndim, shapes[1], strict=True) for n in pair]
     whole = [n * m for n, m in zip(*shapes, strict=True)]
@@ -161,11 +161,11 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """Return the cross products of vectors of three elements along dim, the first such axis unless
     given.
     """
-    a, b = input.layout.shape, other.layout.shape
-    if input.layout.dtype is not other.layout.dtype:
+    a, b = input.facts.shape, other.facts.shape
+    if input.facts.dtype is not other.facts.dtype:
         raise DTypeError(
-            f"expected scalar type {WORDS[input.layout.dtype.name]} but found "
-            f"{WORDS[other.layout.dtype.name]}: cross takes two tensors of one dtype"
+            f"expected scalar type {WORDS[input.facts.dtype.name]} but found "
+            f"{WORDS[other.facts.dtype.name]}: cross takes two tensors of one dtype"
         )
     if len(a) != len(b):
         raise ShapeError(
@@ -200,7 +200,7 @@ def addbmm(
     added = product if alpha == 1 else product * alpha
     if beta == 0:
         return (  # type: ignore[no-any-return]
-            added.expand(broadcast_shapes("addbmm", [input.layout.shape, added.layout.shape])) * 1
+            added.expand(broadcast_shapes("addbmm", [input.facts.shape, added.facts.shape])) * 1
         )
     return (input if beta == 1 else input * beta) + added  # type: ignore[no-any-return]
 
@@ -210,7 +210,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Return input with each slice along dim whose norm of order p is above maxnorm scaled to
     it.
     """
-    shape = input.layout.shape
+    shape = input.facts.shape
     if len(shape) < 2:
         raise ShapeError(f"renorm: input needs at least 2 dimensions, got {len(shape)} dimensions")
     if not p > 0:
@@ -227,7 +227,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 @composite()
 def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     """Return a copy turned by k quarters from the first of dims towards the second."""
-    ndim = len(input.layout.shape)
+    ndim = len(input.facts.shape)
     if len(dims) != 2:
         raise ShapeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if ndim < 2:

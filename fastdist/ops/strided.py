@@ -24,7 +24,7 @@ def windows(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 @windows.prepare
 def _(input: Tensor, dimension: int, size: int, step: int) -> tuple[Any, ...]:
-    shape = input.layout.shape
+    shape = input.facts.shape
     axis = normalize_axis("unfold", dimension, len(shape))
     length = shape[axis] if shape else 1
     if size < 0:
@@ -55,15 +55,15 @@ def _(g: Any, input_layout: Layout, dimension: int, size: int, step: int) -> Any
     shape = input_layout.shape
     if not shape:
         return g.sum()
-    count = g.layout.shape[dimension]
+    count = g.facts.shape[dimension]
     places = np.arange(count)[:, None] * step + np.arange(size)
     flat = g.movedim(-1, dimension + 1).flatten(dimension, dimension + 1)
-    whole: Any = zeros(shape, dtype=g.layout.dtype, device=g.layout.device)
+    whole: Any = zeros(shape, dtype=g.facts.dtype, device=g.facts.device)
     return whole.index_add(dimension, _on_device(places.reshape(-1), g), flat)
 
 
 def _on_device(places: Any, like: Tensor) -> Tensor:
-    return from_array(places).to(like.layout.device)
+    return from_array(places).to(like.facts.device)
 
 
 @view_op
@@ -93,13 +93,13 @@ def _(g: Any, input_layout: Layout, size: Shape, stride: Shape, start: int) -> A
     seen = _places(size, stride, start)
     low = min(own.min(initial=0), seen.min(initial=0))
     length = int(max(own.max(initial=0), seen.max(initial=0)) - low + 1)
-    memory: Any = zeros(length, dtype=g.layout.dtype, device=g.layout.device)
+    memory: Any = zeros(length, dtype=g.facts.dtype, device=g.facts.device)
     memory = memory.index_add(0, _on_device(seen - low, g), g.reshape(-1))
     found = memory.index_select(0, _on_device(own - low, g)).reshape(input_layout.shape)
     # Where several elements of input are one place in memory, they share what it gets.
     several = np.bincount(own - low)[own - low].reshape(input_layout.shape)
     if several.max(initial=1) > 1:
-        found = found / _on_device(several, g).to(g.layout.dtype)
+        found = found / _on_device(several, g).to(g.facts.dtype)
     return found
 
 
@@ -111,7 +111,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     shape, steps = tuple(size), tuple(stride)
     own, room = _place_in_memory(input)
     offset = own if storage_offset is None else storage_offset
-    _require_room(shape, steps, offset, room, input.layout.dtype.itemsize)
+    _require_room(shape, steps, offset, room, input.facts.dtype.itemsize)
     return strided.general((input,), (shape, steps, offset - own))  # type: ignore[no-any-return]
 
 
@@ -143,7 +143,7 @@ def _place_in_memory(input: Any) -> tuple[int, int]:
     base = input
     while base.extra is not None and base.extra.base is not None:
         base = base.extra.base
-    layout = base.layout
+    layout = base.facts
     if not layout.numel:
         return 0, 0
     reach = 1 + sum((n - 1) * step for n, step in zip(layout.shape, layout.strides, strict=True))

@@ -54,7 +54,7 @@ class Places:
             if storage.version != version:
                 raise VersionError(
                     "one of the variables needed for gradient computation has been modified by an "
-                    f"inplace operation: an index of shape {tensor.layout.shape} is at version "
+                    f"inplace operation: an index of shape {tensor.facts.shape} is at version "
                     f"{storage.version}; expected version {version} instead."
                 )
 
@@ -83,7 +83,7 @@ def take_places(input: Tensor, places: Places) -> Tensor:
 
 @take_places.plan
 def _(input: Tensor, places: Places) -> Plan:
-    return Plan(places.shape, input.layout.dtype, (places.arrays,))
+    return Plan(places.shape, input.facts.dtype, (places.arrays,))
 
 
 @take_places.vjp("input")
@@ -99,7 +99,7 @@ def put_zeros(input: Tensor, shape: Shape, places: Places) -> Tensor:
 
 @put_zeros.plan
 def _(input: Tensor, shape: Shape, places: Places) -> Plan:
-    return Plan(shape, input.layout.dtype, (places.arrays,))
+    return Plan(shape, input.facts.dtype, (places.arrays,))
 
 
 @put_zeros.vjp("input")
@@ -114,7 +114,7 @@ def put_places(input: Tensor, src: Tensor, places: Places, accumulate: bool) -> 
 
 @put_places.plan
 def _(input: Tensor, src: Tensor, places: Places, accumulate: bool) -> Plan:
-    return Plan(input.layout.shape, input.layout.dtype, (places.arrays, accumulate))
+    return Plan(input.facts.shape, input.facts.dtype, (places.arrays, accumulate))
 
 
 @put_places.vjp("input")
@@ -122,7 +122,7 @@ def _(g: Any, places: Places, accumulate: bool) -> Any:
     places.require_unchanged()
     if accumulate:
         return g * 1
-    return put_places.general((g, from_array(as_operand(0, g.layout.dtype))), (places, False))
+    return put_places.general((g, from_array(as_operand(0, g.facts.dtype))), (places, False))
 
 
 @put_places.vjp("src")
@@ -163,14 +163,14 @@ def subscript(input: Tensor, index: Any) -> Tensor:
         input = view_at(input, basic or (Ellipsis,))
     if entries is None:
         return input
-    return take_places.general((input,), (Places(entries, input.layout),))  # type: ignore[no-any-return]
+    return take_places.general((input,), (Places(entries, input.facts),))  # type: ignore[no-any-return]
 
 
 def _rows_at(input: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:
     """Return (tensor, vector of places) of which the slices along axis 0 are input[index]; None
     where that is not so simple.
     """
-    layout, found = input.layout, index.layout
+    layout, found = input.facts, index.facts
     if layout.device is not CPU or found.device is not CPU or not layout.numel or modes.special:
         return None
     if found.dtype is int64:
@@ -195,7 +195,7 @@ def view_at(input: Tensor, basic: tuple[Any, ...]) -> Tensor:
 
 
 def _explained(input: Tensor, basic: tuple[Any, ...]) -> Exception:
-    shape = input.layout.shape
+    shape = input.facts.shape
     wanted = [one for one in basic if one is not None and one is not Ellipsis]
     if not shape:
         return DimError(
@@ -222,22 +222,22 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
     if (
         (index.__class__ is int or (index.__class__ is slice and index.step is None))
         and value.__class__ in PLAIN
-        and value.layout.dtype is self.layout.dtype
-        and value.layout.device is CPU
+        and value.facts.dtype is self.facts.dtype
+        and value.facts.device is CPU
         and may_write_at_once(self, value)
         and not shares_memory(self, value)
         and _write_at_once(self.array, index, value.array)
     ):
         storage_of(self).bump()
         return
-    if self.layout.is_sparse:
+    if self.facts.is_sparse:
         raise TypeError("Cannot assign to a sparse tensor: make one of other entries")
     basic, entries = split_index(self, index)
     part = view_at(self, basic) if basic else self
     if entries is None:
-        copy_(part, _fitted(value, part.layout.shape))
+        copy_(part, _fitted(value, part.facts.shape))
         return
-    put_inplace(part, Places(entries, part.layout), value, accumulate=False)
+    put_inplace(part, Places(entries, part.facts), value, accumulate=False)
 
 
 def _write_at_once(array: Any, index: Any, value: Any) -> bool:
@@ -261,40 +261,38 @@ def _fitted(value: Any, shape: Shape) -> Any:
             value = tensor(value)
         else:
             return value
-    extra = len(value.layout.shape) - len(shape)
-    if extra > 0 and all(n == 1 for n in value.layout.shape[:extra]):
-        return value.reshape(value.layout.shape[extra:])
+    extra = len(value.facts.shape) - len(shape)
+    if extra > 0 and all(n == 1 for n in value.facts.shape[:extra]):
+        return value.reshape(value.facts.shape[extra:])
     return value
 
 
 def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool) -> Tensor:
     """Write value at places of target, or add it there."""
     require_may_change(target)
-    dtype: DType = target.layout.dtype
+    dtype: DType = target.facts.dtype
     value = _fitted(value, places.shape)
     if not isinstance(value, Tensor):
         value = from_array(held(value, dtype))
-    elif value.layout.dtype is not dtype:
-        if value.layout.numel != 1:
+    elif value.facts.dtype is not dtype:
+        if value.facts.numel != 1:
             raise DTypeError(
                 "Index put requires the source and destination dtypes match, got "
-                f"{dtype.name} for the destination and {value.layout.dtype.name} for the source."
+                f"{dtype.name} for the destination and {value.facts.dtype.name} for the source."
             )
         value = value.to(dtype)
-    if broadcast_shapes("index_put", [value.layout.shape, places.shape]) != places.shape:
+    if broadcast_shapes("index_put", [value.facts.shape, places.shape]) != places.shape:
         raise ShapeError(
-            f"shape mismatch: value tensor of shape {list(value.layout.shape)} cannot be broadcast "
+            f"shape mismatch: value tensor of shape {list(value.facts.shape)} cannot be broadcast "
             f"to indexing result of shape {list(places.shape)}"
         )
-    if will_record((target, value), target.layout) or (
-        modes.special and levels_of((target, value))
-    ):
+    if will_record((target, value), target.facts) or (modes.special and levels_of((target, value))):
         old = value_of(target, (value,))
         return copy_(target, put_places.general((old, value), (places, accumulate)))
-    backend = backend_of(target.layout.device.type)
+    backend = backend_of(target.facts.device.type)
     array = value.array
-    if value.layout.device is not target.layout.device:
-        array = backend.from_numpy(value.to_numpy(), target.layout.device.index)
+    if value.facts.device is not target.facts.device:
+        array = backend.from_numpy(value.to_numpy(), target.facts.device.index)
     backend.kernel("indexing.put")(array, target.array, places.arrays, accumulate)
     storage_of(target).bump()
     return target
@@ -303,13 +301,13 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
 def _places_from(indices: Any, input: Tensor) -> Places:
     # A tensor without axes would be a basic index, as a number is.
     given = [
-        index.reshape(1) if isinstance(index, Tensor) and not index.layout.shape else index
+        index.reshape(1) if isinstance(index, Tensor) and not index.facts.shape else index
         for index in indices
     ]
     basic, entries = split_index(input, tuple(given))
     if entries is None or basic:
         raise DimError("index_put: indices must be tensors of int64, int32 or bool")
-    return Places(entries, input.layout)
+    return Places(entries, input.facts)
 
 
 @composite(function=False)
@@ -327,9 +325,9 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 @composite(takes_out=True)
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """Return the elements of input where mask holds, as a vector."""
-    if mask.layout.dtype is not bool_:
+    if mask.facts.dtype is not bool_:
         raise DTypeError("masked_select: expected BoolTensor for mask")
-    shape = broadcast_shapes("masked_select", [input.layout.shape, mask.layout.shape])
+    shape = broadcast_shapes("masked_select", [input.facts.shape, mask.facts.shape])
     return subscript(input.expand(shape), mask.expand(shape))
 
 
@@ -337,10 +335,10 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """Return the places of what is not 0, a row each; as_tuple: one tensor an axis."""
     found = np.argwhere(input.to_numpy())
-    where = input.layout.device
+    where = input.facts.device
     if not as_tuple:
         return from_array(found).to(where)
-    columns = found.T if input.layout.shape else np.zeros((1, len(found)), np.int64)
+    columns = found.T if input.facts.shape else np.zeros((1, len(found)), np.int64)
     return tuple([from_array(np.ascontiguousarray(c)).to(where) for c in columns])
 
 
@@ -352,7 +350,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     found = np.argwhere(input.to_numpy())[:size]
     rows = np.full((size, found.shape[1]), fill_value, np.int64)
     rows[: len(found)] = found
-    return from_array(rows).to(input.layout.device)
+    return from_array(rows).to(input.facts.device)
 
 
 @composite()

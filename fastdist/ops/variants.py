@@ -50,7 +50,7 @@ def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
     """Return the nearest number with so many decimals, the even one of two."""
     if decimals == 0:
         return _ops["round"].public(input, out=out)  # type: ignore[no-any-return]
-    if not input.layout.dtype.is_floating_point:
+    if not input.facts.dtype.is_floating_point:
         raise DTypeError("round: decimals are for floating tensors")
     scale = 10.0 ** abs(decimals)
     if decimals > 0:
@@ -87,7 +87,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
         result: Any = input
         if min is not None and max is not None:
             dtype = result_dtype([input, min, max])  # all three meet at once
-            result = input if dtype is input.layout.dtype else input.to(dtype)
+            result = input if dtype is input.facts.dtype else input.to(dtype)
         if min is not None:
             result = _bounded("clamp_above_tensor", result, min)
         if max is not None:
@@ -103,7 +103,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
 
 def _counted_alike(bound: Any, other: Any) -> Any:
     """Return a bound; a tensor without axes, beside one that is a number, as a number as well."""
-    if isinstance(bound, Tensor) and not bound.layout.shape and bound.edge is None:
+    if isinstance(bound, Tensor) and not bound.facts.shape and bound.edge is None:
         return bound.item() if isinstance(other, int | float) else bound
     return bound
 
@@ -144,7 +144,7 @@ def nan_to_num(
     out: Any = None,
 ) -> Tensor:
     """Return input with nan (0), posinf and neginf (the dtype's largest and smallest) replaced."""
-    dtype = input.layout.dtype
+    dtype = input.facts.dtype
     if not dtype.is_floating_point:
         return given_out("nan_to_num", out, input.clone(), (input,))
     largest = float(np.finfo(dtype.numpy).max)
@@ -166,10 +166,10 @@ def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
 @composite(name="float_power_", function=False)
 def float_power_(input: Tensor, exponent: Any) -> Tensor:
     """In-place version of float_power, for tensors of float64."""
-    if input.layout.dtype is not float64:
+    if input.facts.dtype is not float64:
         raise DTypeError(
             "the base given to float_power_ has dtype "
-            f"{WORDS[input.layout.dtype.name]} but the operation's result requires dtype Double: "
+            f"{WORDS[input.facts.dtype.name]} but the operation's result requires dtype Double: "
             "use float_power, which returns it"
         )
     return inplace_of("float_power", float_power)(input, exponent)
@@ -181,10 +181,10 @@ def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 
     Dtype   a floating input times a power of integers keeps its dtype
     """
-    if other.layout.dtype is bool_ and input.layout.dtype.is_floating_point:
+    if other.facts.dtype is bool_ and input.facts.dtype.is_floating_point:
         raise NoKernelError("\"ldexp_cpu_exp\" not implemented for 'Bool': cast other with .int()")
     dtype = result_dtype([input, 1.0])
-    if isinstance(other, Tensor) and not other.layout.dtype.is_floating_point:
+    if isinstance(other, Tensor) and not other.facts.dtype.is_floating_point:
         # In two steps and in float64, for 2**other itself may be more than the dtype holds.
         whole = other.to(int64)
         half = _ops["floor_divide"].public(whole, 2)
@@ -202,10 +202,10 @@ def frexp(input: Tensor) -> Any:
     Dtype   exponent is int32
     Raises  RuntimeError for integers and bool
     """
-    if not input.layout.dtype.is_floating_point:
+    if not input.facts.dtype.is_floating_point:
         raise DTypeError("torch.frexp() only supports floating-point dtypes; cast with .float()")
     found = np.frexp(input.detach().to_numpy())[1].astype(np.int32)
-    exponent = from_array(np.asarray(found)).to(input.layout.device)
+    exponent = from_array(np.asarray(found)).to(input.facts.device)
     return return_types.frexp(ldexp(input, -exponent), exponent)
 
 
@@ -230,7 +230,7 @@ def positive(input: Tensor) -> Tensor:
 
     Raises  RuntimeError for bool
     """
-    if input.layout.dtype is bool_:
+    if input.facts.dtype is bool_:
         raise DTypeError("The `+` operator, on a bool tensor is not supported.")
     return input
 
@@ -252,21 +252,21 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Return input where positive, weight * input elsewhere; weight is one number or one a
     channel.
     """
-    shape = input.layout.shape
-    if weight.layout.numel != 1:
+    shape = input.facts.shape
+    if weight.facts.numel != 1:
         channels = shape[1] if len(shape) > 1 else 1
-        if weight.layout.numel != channels:
+        if weight.facts.numel != channels:
             raise RuntimeError(
                 "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
-                f"{weight.layout.numel} and channel size = {channels}."
+                f"{weight.facts.numel} and channel size = {channels}."
             )
         weight = weight.reshape((1, channels) + (1,) * (len(shape) - 2))
-    elif weight.layout.shape:
+    elif weight.facts.shape:
         weight = weight.reshape(())
-    if input.layout.dtype is not weight.layout.dtype:
+    if input.facts.dtype is not weight.facts.dtype:
         raise DTypeError(
-            f"prelu: Type promoting not supported. Got {WORDS[input.layout.dtype.name]} and "
-            f"{WORDS[weight.layout.dtype.name]}: cast one with .to()"
+            f"prelu: Type promoting not supported. Got {WORDS[input.facts.dtype.name]} and "
+            f"{WORDS[weight.facts.dtype.name]}: cast one with .to()"
         )
     require_floating_inputs("prelu_cpu", input)
     return _ops["prelu_kernel"].public(input, weight)  # type: ignore[no-any-return]

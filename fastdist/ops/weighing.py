@@ -57,8 +57,8 @@ def weighed(input: Tensor, recipes: Sequence[tuple[Any, ...]], adjoint: bool = F
     length after, further arguments...).
     """
     recipes = tuple(recipes)
-    table, weights = _arrays(recipes, adjoint, input.layout.dtype)
-    device = input.layout.device
+    table, weights = _arrays(recipes, adjoint, input.facts.dtype)
+    device = input.facts.device
     given = [from_array(one).to(device) for one in (table, weights)]
     return weigh.public(input, *given, recipes, adjoint)
 
@@ -92,10 +92,10 @@ def weigh(input: Tensor, table: Tensor, weights: Tensor, recipes: Any, adjoint: 
 
 @weigh.plan
 def _(input: Tensor, table: Tensor, weights: Tensor, recipes: Any, adjoint: bool) -> Plan:
-    lead = input.layout.shape[: len(input.layout.shape) - len(recipes)]
+    lead = input.facts.shape[: len(input.facts.shape) - len(recipes)]
     lengths = tuple([recipe[1 if adjoint else 2] for recipe in recipes])
     counts = tuple([len(one.places) for one in _taps(recipes, adjoint)])
-    return Plan((*lead, *lengths), input.layout.dtype, (counts,))
+    return Plan((*lead, *lengths), input.facts.dtype, (counts,))
 
 
 @weigh.vjp("input")

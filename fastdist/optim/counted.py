@@ -67,7 +67,7 @@ class CountedOptimizer(Optimizer):
                 f"If capturable=True, {self._on_devices}: ['cuda']; one of the params is on cpu, "
                 "where there are no graphs to capture: leave capturable out"
             )
-        if step.layout.device is CPU:
+        if step.facts.device is CPU:
             # By hand: an op takes as long as the whole update of a small parameter's mean.
             count = step.array.item() + 1.0
             step.array.fill(count)

@@ -38,7 +38,7 @@ def fused(text: str, *names: str) -> Callable[..., None]:
             return
         # Straight to the backend: an op would look for a graph, for tangents and for broadcasts,
         # which costs as much as updating a thousand elements.
-        layout = target.layout
+        layout = target.facts
         dtype = layout.dtype.numpy
         arrays = [
             asarray(operand, dtype) if operand.__class__ is float else _array_of(operand, layout)
@@ -52,7 +52,7 @@ def fused(text: str, *names: str) -> Callable[..., None]:
 
 def _array_of(operand: Any, target: Layout) -> Any:
     if isinstance(operand, Tensor):
-        layout = operand.layout
+        layout = operand.facts
         if layout is target or _is_alike(layout, target):
             return operand.array
         operand = operand.item()

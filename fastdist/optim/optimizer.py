@@ -173,7 +173,7 @@ class Optimizer(HasHooks):
                     gradient = self.gradient_of(parameter)
                     if gradient is None:
                         continue
-                    if gradient.layout.is_sparse:
+                    if gradient.facts.is_sparse:
                         self.update_sparse(group, parameter, gradient)
                     else:
                         self.update(group, parameter, gradient)
@@ -300,7 +300,7 @@ def _without_names(group: Group, entries: list[Any]) -> list[Any]:
 
 
 def _require_alike(gradient: Tensor, parameter: Tensor) -> None:
-    ours, theirs = parameter.layout, gradient.layout
+    ours, theirs = parameter.facts, gradient.facts
     if (ours.shape, ours.dtype, ours.device) != (theirs.shape, theirs.dtype, theirs.device):
         raise ShapeError(
             f"step_with: a gradient is {theirs.shape} of {theirs.dtype.name} on {theirs.device}, "

@@ -132,7 +132,7 @@ def rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any
         if not (isinstance(new_type, type) and issubclass(new_type, Tensor)):
             raise TypeError(f"a tensor cannot be rebuilt as {new_type!r}, which is no kind of it")
         twin = object.__new__(new_type)
-        twin.array, twin.layout, twin._storage = made.array, made.layout, made._storage
+        twin.array, twin.facts, twin._storage = made.array, made.facts, made._storage
         twin.edge = twin.extra = None
         made = twin.requires_grad_() if made.requires_grad else twin
     return _with_state(made, state)

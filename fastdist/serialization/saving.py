@@ -111,7 +111,7 @@ class _Storages:
 
     def of_tensor(self, tensor: Tensor) -> tuple[_StorageOf, int]:
         """Return the place of a tensor's memory among them, and that of the tensor in it."""
-        layout = tensor.layout
+        layout = tensor.facts
         flat, address, offset = memory_and_offset(tensor)
         self._alive.append(tensor)
         if not flat.nbytes:
@@ -187,13 +187,13 @@ def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
     state = getattr(tensor, "__dict__", None)
     if kind is Parameter:
         plain = object.__new__(Tensor)
-        plain.array, plain.layout, plain._storage = tensor.array, tensor.layout, tensor._storage
+        plain.array, plain.facts, plain._storage = tensor.array, tensor.facts, tensor._storage
         plain.edge, plain.extra = None, tensor.extra
         arguments: tuple[Any, ...] = (plain, tensor.requires_grad, OrderedDict())
         if state:
             return rebuilding.rebuild_parameter_with_state, (*arguments, state)
         return rebuilding.rebuild_parameter, arguments
-    if tensor.layout.is_sparse:
+    if tensor.facts.is_sparse:
         # As PyTorch's files: what makes it again is not told that it required grad.
         indices, values, shape, is_coalesced, _ = parts_of(tensor)
         return rebuilding.rebuild_sparse_tensor, (
@@ -208,7 +208,7 @@ def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
 
 
 def _parts(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
-    layout = tensor.layout
+    layout = tensor.facts
     storage, offset = storages.of_tensor(tensor)
     strides = layout.strides if layout.numel else contiguous_strides(layout.shape)
     return storage, offset, layout.shape, strides, tensor.edge is not None, OrderedDict()
@@ -298,7 +298,7 @@ class _TorchPickler(pickle._Pickler):
 
     def save_tensor(self, obj: Tensor) -> None:
         """Write a tensor as the call that makes it of its storage, or of its parts."""
-        if obj.layout.is_sparse:
+        if obj.facts.is_sparse:
             self.save_reduce(*reduce_tensor(obj, self.storages), obj=obj)  # type: ignore[attr-defined]
             return
         storage, *numbers, requires_grad, _ = _parts(obj, self.storages)

@@ -23,7 +23,7 @@ _HAS_VERSIONS: Final = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
     """Return DLPack's numbers for the kind of device, and which of them."""
-    device = self.layout.device
+    device = self.facts.device
     if device is CPU:
         return _CPU, 0
     return _CUDA if device.type == "cuda" else _OTHER, device.index or 0
@@ -42,11 +42,11 @@ def dlpack(
     Raises  BufferError for a tensor that requires grad, another device than it is on, and devices
             that no other library knows, and for a sparse tensor
     """
-    if self.layout.is_sparse:
+    if self.facts.is_sparse:
         raise BufferError("Can't export tensors with layout other than torch.strided: to_dense()")
     if self.edge is not None:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    device = self.layout.device
+    device = self.facts.device
     if device.type not in ("cpu", "cuda"):
         raise BufferError(f"no other library reads memory of {device}; use .cpu() first")
     storage_of(self)  # the other side may change it from now on; later views share one version
@@ -73,7 +73,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     Note    copy=True gives memory of its own; device moves the result. What came as only for
             reading is not written
     """
-    if isinstance(ext_tensor, Tensor) and ext_tensor.layout.device.type == "sim":
+    if isinstance(ext_tensor, Tensor) and ext_tensor.facts.device.type == "sim":
         found = ext_tensor.detach()
     elif isinstance(ext_tensor, np.ndarray) and not _HAS_VERSIONS:
         # NumPy 2.0 makes no capsule of what is only for reading, and all that it takes in is.

@@ -67,7 +67,6 @@ class Layout:
     plans: PlanTable  # second operand's layout -> layout of a broadcast result
     products: PlanTable  # second operand's layout -> layout of a matrix product
     is_sparse: ClassVar[bool] = False
-    word: ClassVar[str] = "strided"  # PyTorch's name for how elements lie
 
     _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], Layout]] = WeakValueDictionary()
     # Re-entered by finalizers and handlers of signals that make layouts.

@@ -16,7 +16,7 @@ class Parameter(Tensor):
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         parameter: Parameter = object.__new__(cls)
         source = data.detach() if data is not None else _empty()
-        parameter.array, parameter.layout = source.array, source.layout
+        parameter.array, parameter.facts = source.array, source.facts
         parameter._storage = source._storage
         parameter.edge = parameter.extra = None
         parameter.requires_grad_(requires_grad)
@@ -36,7 +36,7 @@ class Buffer(Tensor):
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         buffer: Buffer = object.__new__(cls)
         source = data.detach() if data is not None else _empty()
-        buffer.array, buffer.layout, buffer._storage = source.array, source.layout, source._storage
+        buffer.array, buffer.facts, buffer._storage = source.array, source.facts, source._storage
         buffer.edge = buffer.extra = None
         buffer.requires_grad_(data is not None and data.requires_grad)
         buffer.persistent = persistent

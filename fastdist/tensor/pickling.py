@@ -24,7 +24,7 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     Note    a result comes back as a leaf; `.grad`, hooks, history and tangents stay behind; views
             become tensors of their own, but for those of shared memory that multiprocessing sends
     """
-    if self.layout.is_sparse:
+    if self.facts.is_sparse:
         return (
             rebuild_sparse,
             (*parts_of(self), type(self)),
@@ -33,7 +33,7 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     array: Any = self.to_numpy()
     if block_of(array) is not None:
         array = Passage(array)
-    arguments = (type(self), array, self.layout.device, self.edge is not None)
+    arguments = (type(self), array, self.facts.device, self.edge is not None)
     return rebuild, arguments, getattr(self, "__dict__", None) or None
 
 
@@ -42,9 +42,9 @@ def parts_of(tensor: Tensor) -> tuple[Any, ...]:
     that they travel, and are copied, as Tensors do.
     """
     coo: Coo = tensor.array
-    device = tensor.layout.device
+    device = tensor.facts.device
     indices, values = (wrap(one, layout_of(one, device)) for one in (coo.indices, coo.values))
-    return indices, values, tensor.layout.shape, coo.is_coalesced, tensor.edge is not None
+    return indices, values, tensor.facts.shape, coo.is_coalesced, tensor.edge is not None
 
 
 def rebuild_sparse(
@@ -59,7 +59,7 @@ def rebuild_sparse(
 
     Raises  ValueError for parts that do not fit together
     """
-    places, own, shape = indices.layout, values.layout, tuple(shape)
+    places, own, shape = indices.facts, values.facts, tuple(shape)
     axes = places.shape[0] if len(places.shape) == 2 else -1
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise ShapeError(f"a sparse tensor cannot be made as {cls!r}, which is no kind of it")
@@ -96,7 +96,7 @@ def rebuild(
 
 def copy_tensor(self: Tensor) -> Tensor:
     """Return another handle to the same memory; a leaf, also of a result."""
-    twin = _bare(type(self), self.array, self.layout, self._storage)
+    twin = _bare(type(self), self.array, self.facts, self._storage)
     _take_attributes(twin, getattr(self, "__dict__", None))
     return twin.requires_grad_() if self.edge is not None else twin
 
@@ -115,11 +115,11 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
             "protocol at the moment. Copy a result with .clone() or .detach().clone()"
         )
-    if self.layout.is_sparse:
+    if self.facts.is_sparse:
         twin = rebuild_sparse(*copy.deepcopy((*parts_of(self), type(self)), memo))
     else:
         array = _copy_array(self, memo)
-        layout = layout_of(array, self.layout.device)
+        layout = layout_of(array, self.facts.device)
         twin = _bare(type(self), array, layout, _storage_twin(self._storage, memo))
     memo[id(self)] = twin
     if self.edge is not None:
@@ -132,7 +132,7 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 def _bare(cls: type[Tensor], array: Any, layout: Layout, storage: Storage | None) -> Tensor:
     tensor: Tensor = object.__new__(cls)
-    tensor.array, tensor.layout, tensor._storage = array, layout, storage
+    tensor.array, tensor.facts, tensor._storage = array, layout, storage
     tensor.edge = tensor.extra = None
     return tensor
 
@@ -150,7 +150,7 @@ def _storage_twin(storage: Storage | None, memo: dict[int, Any]) -> Storage | No
 
 
 def _copy_array(tensor: Tensor, memo: dict[int, Any]) -> Any:
-    array, layout = tensor.array, tensor.layout
+    array, layout = tensor.array, tensor.facts
     if isinstance(array, np.ndarray):
         owner = _owner(array)
         if owner is not array and owner.flags.forc and owner.flags.writeable:

@@ -1,6 +1,6 @@
 """What a sparse tensor holds: coordinates, values, and a layout that says so.
 
-A sparse tensor is a Tensor whose `array` is a Coo and whose `layout` is a SparseLayout. So whatever
+A sparse tensor is a Tensor whose `array` is a Coo and whose `facts` are a SparseLayout. So whatever
 hands raw arrays on (the engine, hooks, `wrap`) hands sparse ones on as well, and no dense path asks
 for them: a SparseLayout is neither plain nor contiguous, and keeps no plans, so that every short
 way through an op misses and ends in the op's `general`. That finds the op's rule for sparse
@@ -44,7 +44,6 @@ class SparseLayout(Layout):
 
     __slots__ = ()
     is_sparse: ClassVar[bool] = True
-    word: ClassVar[str] = "sparse_coo"
     _made: ClassVar[WeakValueDictionary[tuple[Any, ...], SparseLayout]] = WeakValueDictionary()
 
     @classmethod
@@ -73,7 +72,7 @@ class SparseLayout(Layout):
         return SparseLayout.sparse(dtype, self.device, self.shape)
 
     def __repr__(self) -> str:
-        return f"fastdist.{self.word}"
+        return "fastdist.sparse_coo"
 
 
 class Coo:
@@ -83,24 +82,24 @@ class Coo:
     Thread  immutable
     """
 
-    __slots__ = ("indices", "is_coalesced", "layout", "values")
+    __slots__ = ("facts", "indices", "is_coalesced", "values")
 
     def __init__(
         self, indices: Any, values: Any, layout: SparseLayout, is_coalesced: bool = False
     ) -> None:
-        self.indices, self.values, self.layout = indices, values, layout
+        self.indices, self.values, self.facts = indices, values, layout
         # No two of fewer than two can be of one place.
         self.is_coalesced = is_coalesced or indices.shape[1] < 2
 
     @property
     def shape(self) -> Shape:
         """The shape of what it stands for."""
-        return self.layout.shape
+        return self.facts.shape
 
     @property
     def dtype(self) -> Any:
         """The dtype of the values, as NumPy has it."""
-        return self.layout.dtype.numpy
+        return self.facts.dtype.numpy
 
     @property
     def strides(self) -> Shape:
@@ -109,22 +108,22 @@ class Coo:
 
     def plus(self, other: Coo) -> Coo:
         """Return the sum: the entries of both, one after the other."""
-        device = self.layout.device
+        device = self.facts.device
         return Coo(
             joined([self.indices, other.indices], 1, device),
             joined([self.values, other.values], 0, device),
-            self.layout,
+            self.facts,
         )
 
     def sum_of_entries(self) -> Any:
         """Return the sum of all entries, in the values' dtype, as a Python number."""
-        values = backend_of(self.layout.device.type).to_numpy(self.values)
+        values = backend_of(self.facts.device.type).to_numpy(self.values)
         return values.sum(dtype=values.dtype).item()
 
     def without_entries(self, dtype: DType, device: Device) -> Coo:
         """Return zeros of the same shape and the same sparse axes."""
         empty, axes = backend_of(device.type).empty, self.indices.shape[0]
-        layout = SparseLayout.sparse(dtype, device, self.layout.shape)
+        layout = SparseLayout.sparse(dtype, device, self.facts.shape)
         return Coo(
             empty((axes, 0), int64.numpy, device.index),
             empty((0, *layout.shape[axes:]), dtype.numpy, device.index),

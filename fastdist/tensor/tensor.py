@@ -11,7 +11,7 @@ from ..core import dtypes
 from ..core.caller_warning import warn_caller
 from ..core.device import CPU, Device
 from ..core.errors import DeviceError, ShapeError
-from ..core.memory_format import MemoryFormat, contiguous_format
+from ..core.memory_format import MemoryFormat, MemoryLayout, contiguous_format, sparse_coo, strided
 from ..devices.backend import backend_of
 from .layout import Layout, Shape
 from .methods import TensorMethods
@@ -64,7 +64,7 @@ class TensorType(type):
             if cls is Tensor:
                 return made
             out: Any = super().__call__()
-            out.array, out.layout, out.edge = made.array, made.layout, made.edge
+            out.array, out.facts, out.edge = made.array, made.facts, made.edge
             out.extra, out._storage = made.extra, made._storage
             return out
 
@@ -75,14 +75,14 @@ class Tensor(TensorMethods, metaclass=TensorType):
     Made by `fastdist.tensor`, `zeros`, `randn` ...; ops begin with an `empty_shell()` and fill it:
     no Python runs, because making a result is on the path of every call.
 
-    Note    `array` is the backend's raw array, `layout` its interned facts, `edge` None (no
+    Note    `array` is the backend's raw array, `facts` its interned Layout, `edge` None (no
             gradient wanted), an AccumulateGrad (a leaf), a Node, or an Edge (one output of
             several); attributes of the user's own are kept beside these
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_storage", "array", "edge", "extra", "layout")
+    __slots__ = ("__dict__", "__weakref__", "_storage", "array", "edge", "extra", "facts")
     array: Any
-    layout: Layout
+    facts: Layout
     edge: Any
     extra: Extra | None
     _storage: Storage | None
@@ -94,42 +94,47 @@ class Tensor(TensorMethods, metaclass=TensorType):
     @property
     def shape(self) -> Size:
         """Lengths of the axes."""
-        return Size(self.layout.shape)
+        return Size(self.facts.shape)
+
+    @property
+    def layout(self) -> MemoryLayout:
+        """Whether the elements lie strided or sparse."""
+        return sparse_coo if self.facts.is_sparse else strided
 
     @property
     def dtype(self) -> dtypes.DType:
         """Element type."""
-        return self.layout.dtype
+        return self.facts.dtype
 
     @property
     def device(self) -> Device:
         """Where the bytes live."""
-        return self.layout.device
+        return self.facts.device
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return len(self.layout.shape)
+        return len(self.facts.shape)
 
     @property
     def itemsize(self) -> int:
         """Bytes of one element."""
-        return self.layout.dtype.itemsize
+        return self.facts.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
         """Bytes of all elements, without gaps."""
-        return self.layout.nbytes
+        return self.facts.nbytes
 
     @property
     def is_cuda(self) -> bool:
         """True for a tensor on an NVIDIA GPU."""
-        return self.layout.device.type == "cuda"
+        return self.facts.device.type == "cuda"
 
     @property
     def is_cpu(self) -> bool:
         """True for a tensor in main memory."""
-        return self.layout.device is CPU
+        return self.facts.device is CPU
 
     @overload
     def size(self, dim: None = None) -> Size: ...
@@ -137,7 +142,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
     def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> Size | int:
         """Return the shape, or the length of one axis."""
-        return self.shape if dim is None else self.layout.shape[_axis(self.layout, dim)]
+        return self.shape if dim is None else self.facts.shape[_axis(self.facts, dim)]
 
     @overload
     def stride(self, dim: None = None) -> Shape: ...
@@ -145,7 +150,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
     def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None) -> Shape | int:
         """Return the strides in elements, or that of one axis."""
-        layout = self.layout
+        layout = self.facts
         strides = layout.strides
         base = None if self.extra is None else self.extra.base
         if base is not None and layout.contiguous and min(layout.shape, default=2) < 2:
@@ -157,44 +162,44 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
     def dim(self) -> int:
         """Return the number of axes."""
-        return len(self.layout.shape)
+        return len(self.facts.shape)
 
     ndimension = dim
 
     def numel(self) -> int:
         """Return the number of elements."""
-        return self.layout.numel
+        return self.facts.numel
 
     nelement = numel
 
     def element_size(self) -> int:
         """Return the bytes of one element."""
-        return self.layout.dtype.itemsize
+        return self.facts.dtype.itemsize
 
     def is_contiguous(self, memory_format: MemoryFormat = contiguous_format) -> bool:
         """Return whether the elements lie in C order without gaps, or as memory_format says."""
         if memory_format is contiguous_format:
-            return self.layout.contiguous
+            return self.facts.contiguous
         axes = memory_format.axes
         if axes is None:
             raise RuntimeError("preserve memory format is unsupported by is_contiguous()")
-        return len(self.layout.shape) == len(axes) and self.layout.lies_in(axes)
+        return len(self.facts.shape) == len(axes) and self.facts.lies_in(axes)
 
     def is_floating_point(self) -> bool:
         """Return whether the dtype is float16, float32 or float64."""
-        return self.layout.dtype.is_floating_point
+        return self.facts.dtype.is_floating_point
 
     def is_complex(self) -> bool:
         """Return whether the dtype is complex."""
-        return self.layout.dtype.is_complex
+        return self.facts.dtype.is_complex
 
     def is_signed(self) -> bool:
         """Return whether the dtype has negative numbers."""
-        return self.layout.dtype.is_signed
+        return self.facts.dtype.is_signed
 
     def get_device(self) -> int:
         """Return the device's index, -1 for the CPU."""
-        index = self.layout.device.index
+        index = self.facts.device.index
         return -1 if index is None else index
 
     def data_ptr(self) -> int:
@@ -202,9 +207,9 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
         Raises  DeviceError for a device whose memory has no address here
         """
-        if self.layout.is_sparse:
+        if self.facts.is_sparse:
             raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
-        if not self.layout.numel:
+        if not self.facts.numel:
             return 0
         address = getattr(self.array, "ctypes", None) or getattr(self.array, "data", None)
         value = getattr(address, "data", None) or getattr(address, "ptr", None)
@@ -217,9 +222,9 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return 0 if self._storage is None else self._storage.version
 
     def __len__(self) -> int:
-        if not self.layout.shape:
+        if not self.facts.shape:
             raise TypeError("len() of a 0-d tensor")
-        return self.layout.shape[0]
+        return self.facts.shape[0]
 
     # Identity: `==` is an op, so tensors are found in dicts and sets by who they are.
     __hash__ = object.__hash__
@@ -231,23 +236,23 @@ class Tensor(TensorMethods, metaclass=TensorType):
         edge = self.edge
         is_leaf = edge is None or edge.is_accumulate
         default_dtype_name, tangent = self._told_when_printed()
-        if self.layout.is_sparse:
+        if self.facts.is_sparse:
             coo = self.array
-            to_numpy = backend_of(self.layout.device.type).to_numpy
+            to_numpy = backend_of(self.facts.device.type).to_numpy
             return format_sparse(
                 to_numpy(coo.indices),
                 to_numpy(coo.values),
-                self.layout.shape,
-                self.layout.dtype.name,
-                str(self.layout.device),
+                self.facts.shape,
+                self.facts.dtype.name,
+                str(self.facts.device),
                 edge is not None and is_leaf,
                 None if is_leaf else edge.name(),
                 default_dtype_name=default_dtype_name,
             )
         return format_tensor(
             self.to_numpy(),
-            self.layout.dtype.name,
-            str(self.layout.device),
+            self.facts.dtype.name,
+            str(self.facts.device),
             edge is not None and is_leaf,
             None if is_leaf else edge.name(),
             default_dtype_name=default_dtype_name,
@@ -255,12 +260,12 @@ class Tensor(TensorMethods, metaclass=TensorType):
         )
 
     def __format__(self, spec: str) -> str:
-        if not self.layout.shape:
+        if not self.facts.shape:
             return format(self.item(), spec)
         if spec:
             raise TypeError(
                 f"unsupported format string passed to Tensor.__format__: {spec!r} for shape "
-                f"{self.layout.shape}; format its elements"
+                f"{self.facts.shape}; format its elements"
             )
         return str(self)
 
@@ -271,9 +276,9 @@ class Tensor(TensorMethods, metaclass=TensorType):
         Thread  waits until the device has computed them
         Raises  TypeError for a sparse tensor
         """
-        if self.layout.is_sparse:
+        if self.facts.is_sparse:
             self.array.__array__()
-        array: np.ndarray[Any, Any] = backend_of(self.layout.device.type).to_numpy(self.array)
+        array: np.ndarray[Any, Any] = backend_of(self.facts.device.type).to_numpy(self.array)
         return array
 
     def item(self) -> int | float | bool:
@@ -281,12 +286,12 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
         Raises  RuntimeError if there is not exactly one
         """
-        if self.layout.numel != 1:
+        if self.facts.numel != 1:
             raise RuntimeError(
-                f"a Tensor with {self.layout.numel} elements cannot be converted to Scalar: its "
-                f"shape is {self.layout.shape}; index one element, or call tolist()"
+                f"a Tensor with {self.facts.numel} elements cannot be converted to Scalar: its "
+                f"shape is {self.facts.shape}; index one element, or call tolist()"
             )
-        if self.layout.is_sparse:
+        if self.facts.is_sparse:
             return self.array.sum_of_entries()  # type: ignore[no-any-return]
         return self.to_numpy().item()  # type: ignore[no-any-return]
 
@@ -295,11 +300,11 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return self.to_numpy().tolist()
 
     def __bool__(self) -> bool:
-        if self.layout.numel != 1:
-            what = "no values" if self.layout.numel == 0 else "more than one value"
+        if self.facts.numel != 1:
+            what = "no values" if self.facts.numel == 0 else "more than one value"
             raise RuntimeError(
                 f"Boolean value of Tensor with {what} is ambiguous: its shape is "
-                f"{self.layout.shape}; ask any() or all() of it"
+                f"{self.facts.shape}; ask any() or all() of it"
             )
         return bool(self.item())
 
@@ -310,10 +315,10 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return int(self._only())
 
     def _only(self) -> Any:
-        if self.layout.numel != 1:
+        if self.facts.numel != 1:
             raise ValueError(
                 "only one element tensors can be converted to Python scalars: this one has shape "
-                f"{self.layout.shape}"
+                f"{self.facts.shape}"
             )
         if self.edge is not None:
             warn_caller(
@@ -324,7 +329,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return self.item()
 
     def __index__(self) -> int:
-        if self.layout.dtype.is_floating_point or self.layout.numel != 1:
+        if self.facts.dtype.is_floating_point or self.facts.numel != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.to_numpy().item())
 
@@ -379,7 +384,7 @@ def wrap(array: Any, layout: Layout) -> Tensor:
     """Return a Tensor of an array whose layout is known, outside of any graph."""
     out = empty_shell()
     out.array = array
-    out.layout = layout
+    out.facts = layout
     out.edge = out.extra = out._storage = None
     return out
 
@@ -389,7 +394,7 @@ def layout_of(array: Any, device: Device = CPU) -> Layout:
     if array.__class__ is np.ndarray and array.flags.c_contiguous:
         return Layout.of(dtypes.from_numpy(array.dtype), device, array.shape)
     if array.__class__ is Coo:
-        return array.layout
+        return array.facts
     itemsize = array.dtype.itemsize
     strides = tuple([step // itemsize for step in array.strides])
     return Layout.of(dtypes.from_numpy(array.dtype), device, tuple(array.shape), strides)

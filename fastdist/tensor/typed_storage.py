@@ -388,12 +388,12 @@ for _dtype, _word in STORAGE_WORDS.items():
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """Return the bytes of the whole memory that this tensor is a part of."""
-    return UntypedStorage.around(flat_of(self), self.layout.device)
+    return UntypedStorage.around(flat_of(self), self.facts.device)
 
 
 def storage(self: Tensor) -> TypedStorage:
     """Return the whole memory that this tensor is a part of, as elements of its dtype."""
-    return TypedStorage(wrap_storage=untyped_storage(self), dtype=self.layout.dtype)
+    return TypedStorage(wrap_storage=untyped_storage(self), dtype=self.facts.dtype)
 
 
 def is_storage(obj: Any) -> bool:

@@ -68,7 +68,7 @@ def _on(device: Any, array: np.ndarray[Any, Any]) -> Tensor:
 def _array_of(name: str, tensor: Any) -> np.ndarray[Any, Any]:
     if not isinstance(tensor, Tensor):
         raise ValueError(f"{name!r} is a {type(tensor).__name__}, and tensors alone can be saved")
-    return np.ascontiguousarray(tensor.to_numpy()).reshape(tensor.layout.shape)
+    return np.ascontiguousarray(tensor.to_numpy()).reshape(tensor.facts.shape)
 
 
 def _require_apart(arrays: dict[str, np.ndarray[Any, Any]]) -> None:

@@ -361,7 +361,7 @@ def test_op_without_forward_mode_says_so(level: int) -> None:
         """Return a copy."""
 
     op = StructuredOp(reversible, "copying.cast", linear=False)
-    op.plan(lambda input: Plan(input.layout.shape, input.layout.dtype))
+    op.plan(lambda input: Plan(input.facts.shape, input.facts.dtype))
     op.vjp("input")(lambda g: g)
     with pytest.raises(
         NotImplementedError, match=r"^Trying to use forward AD with reversible that"

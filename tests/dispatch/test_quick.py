@@ -153,7 +153,7 @@ def test_a_subclass_goes_the_general_way() -> None:
     x = fd.tensor(values())
     x.softmax(1)
     mine = object.__new__(Mine)
-    mine.array, mine.layout = x.array, x.layout
+    mine.array, mine.facts = x.array, x.facts
     mine.edge = mine.extra = mine._storage = None
     with general_calls(StructuredOp) as went:
         found = mine.softmax(1)
@@ -311,7 +311,7 @@ def test_ways_are_found_by_all_layouts() -> None:
 
 def test_a_float_of_no_size_makes_no_way() -> None:
     """0.0 and -0.0 are one key, but not one number."""
-    layout = fd.tensor(values()).layout
+    layout = fd.tensor(values()).facts
     before = [one for one in layout.plans.values() if isinstance(one, Way)]
     OPS["add_slices"].general((fd.zeros(4, 4), PLACES, fd.ones(3, 4)), (0, 0.0))
     after = [one for one in layout.plans.values() if isinstance(one, Way)]

@@ -20,8 +20,8 @@ def sample(**options: Any) -> fd.Tensor:
 
 def test_a_sparse_tensor_says_what_it_is() -> None:
     s = sample()
-    assert s.is_sparse and s.layout == fd.sparse_coo and s.layout != fd.strided
-    assert not fd.zeros(2).is_sparse and fd.zeros(2).layout == fd.strided
+    assert s.is_sparse and s.layout is fd.sparse_coo and s.layout is not fd.strided
+    assert not fd.zeros(2).is_sparse and fd.zeros(2).layout is fd.strided
     assert (tuple(s.shape), s._nnz(), s.sparse_dim(), s.dense_dim()) == ((2, 3), 4, 2, 0)
     assert s.stride() == (0, 0) and not s.is_contiguous() and s.numel() == 6
 

@@ -49,7 +49,7 @@ def test_pickled_tensor_is_what_it_was(make: Callable[[], Tensor], protocol: int
 
 
 def test_layout_of_a_pickled_tensor_is_interned() -> None:
-    assert again(matrix()).layout is matrix().layout
+    assert again(matrix()).facts is matrix().facts
 
 
 def test_pickled_parameter_is_a_parameter() -> None:
@@ -82,7 +82,7 @@ def test_out_of_band_buffers_are_not_written_to_unless_they_may_be() -> None:
 def test_attributes_of_a_subclass_travel_along() -> None:
     named = Named()
     plain = matrix()
-    named.array, named.layout = plain.array, plain.layout
+    named.array, named.facts = plain.array, plain.facts
     named.edge = named.extra = named._storage = None
     named.label = ["weights"]
     for found in (again(named), copy.copy(named), copy.deepcopy(named)):

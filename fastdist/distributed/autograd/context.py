@@ -255,7 +255,7 @@ class DistAutogradContext:
         Source  PyTorch, torch/csrc/distributed/autograd/context/context.cpp, accumulateGrad
         """
         with self._lock:
-            device = grad.layout.device
+            device = grad.facts.device
             have = self._grads.get(accumulator)
             if device.index is not None:
                 self._added_on[device] = self._follow(device, () if have is None else (have,))
@@ -264,14 +264,14 @@ class DistAutogradContext:
                 is_ours = have.extra is None
                 self._grads[accumulator] = add_gradients(have, grad, is_ours)
                 return
-            keep = (mine and grad.layout.contiguous) or (modes.special and grad.extra is not None)
+            keep = (mine and grad.facts.contiguous) or (modes.special and grad.extra is not None)
             self._grads[accumulator] = grad if keep else copy_gradient(grad)
 
     def gradients(self) -> dict[Tensor, Tensor]:
         """Return leaf -> gradient, for use on the calling thread's current streams."""
         with self._lock:
             for device in self._added_on:
-                grads = [g for g in self._grads.values() if g.layout.device is device]
+                grads = [g for g in self._grads.values() if g.facts.device is device]
                 self._follow(device, grads)
             return {accumulator.variable: grad for accumulator, grad in self._grads.items()}
 

@@ -365,7 +365,7 @@ class DistEngine:
 
 
 def _elements(node: Node | None) -> int:
-    layout = None if node is None else node.layout
+    layout = None if node is None else node.facts
     if layout.__class__ is tuple:
         return sum(part.numel for part in layout if part is not None)
     return 0 if layout is None else layout.numel

@@ -141,7 +141,7 @@ def add_send_rpc_backward(
 ) -> SendRpcBackward:
     """File a send for tensors that require grad: gradients will come back for exactly these."""
     edges = tuple([tensor.edge for tensor in tensors])
-    layouts = tuple([tensor.layout for tensor in tensors])
+    layouts = tuple([tensor.facts for tensor in tensors])
     function = SendRpcBackward(edges, layouts, to_worker_id)
     context.add_send_function(function, message_id)
     return function
@@ -158,7 +158,7 @@ def add_recv_rpc_backward(
         for tensor, wanted in zip(envelope.tensors, envelope.requires_grad, strict=True)
         if wanted
     ]
-    layouts = tuple([tensor.layout for tensor in wanting])
+    layouts = tuple([tensor.facts for tensor in wanting])
     function = RecvRpcBackward(context, message_id, envelope.peer, layouts)
     context.add_recv_function(function, message_id)
     if len(wanting) == 1:

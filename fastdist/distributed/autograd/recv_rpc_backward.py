@@ -42,7 +42,7 @@ class RecvRpcBackward(Node):
         self.seq = next_sequence_number()
         self.edges = ()
         self.hooks = None
-        self.layout = layouts
+        self.facts = layouts
         self.num_outputs = len(layouts)
         self.message_id = message_id
         self.from_worker_id = from_worker_id
@@ -54,7 +54,7 @@ class RecvRpcBackward(Node):
         grads = tuple(
             [
                 None if array is None else wrap(array, layout_of(array, layout.device))
-                for array, layout in zip(arrays, self.layout, strict=True)
+                for array, layout in zip(arrays, self.facts, strict=True)
             ]
         )
         return self.apply_recorded(grads, keep)
@@ -77,7 +77,7 @@ class RecvRpcBackward(Node):
             return ()
         grads = [
             _zeros(layout) if grad is None else _on_host(grad)
-            for grad, layout in zip(came, self.layout, strict=True)
+            for grad, layout in zip(came, self.facts, strict=True)
         ]
         self._send(context, grads, keep)
         return ()
@@ -125,10 +125,10 @@ def _zeros(layout: Layout) -> Tensor:
 
 def _on_host(grad: Tensor) -> Tensor:
     # The send puts it on the device of the tensor that was sent, whatever the device maps say.
-    device = grad.layout.device
+    device = grad.facts.device
     if device is CPU:
         return grad
-    if grad.layout.is_sparse:
+    if grad.facts.is_sparse:
         return grad.to(CPU)
     array = backend_of(device.type).to_numpy(grad.array)
     return wrap(array, layout_of(array, CPU))

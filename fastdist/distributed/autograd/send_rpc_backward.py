@@ -33,7 +33,7 @@ class SendRpcBackward(Node):
         self.seq = next_sequence_number()
         self.edges = edges
         self.hooks = None
-        self.layout = layouts
+        self.facts = layouts
         self.to_worker_id = to_worker_id
         self._is_fresh = False
         # By pass, None where nothing follows. What came for one that was given up may never be
@@ -55,11 +55,11 @@ class SendRpcBackward(Node):
                 f"{len(grads)} gradients came from worker {self.to_worker_id} for "
                 f"{len(self.edges)} tensors that were sent there; each needs one"
             )
-        for grad, layout in zip(grads, self.layout, strict=True):
+        for grad, layout in zip(grads, self.facts, strict=True):
             # What a sparse one names is written to unseen: a dense one would not fit.
-            if grad is not None and grad.layout.is_sparse and grad.layout.shape != layout.shape:
+            if grad is not None and grad.facts.is_sparse and grad.facts.shape != layout.shape:
                 raise MessageError(
-                    f"a gradient of shape {grad.layout.shape} came from worker "
+                    f"a gradient of shape {grad.facts.shape} came from worker "
                     f"{self.to_worker_id} for a tensor of shape {layout.shape}"
                 )
         # First: they may be handed on from here.
@@ -94,7 +94,7 @@ class SendRpcBackward(Node):
         return tuple(
             [
                 as_taken(_on_device_of(layout, g), edge)
-                for layout, g, edge in zip(self.layout, grads, self.edges)
+                for layout, g, edge in zip(self.facts, grads, self.edges)
             ]
         )
 
@@ -110,9 +110,9 @@ def _pass_here() -> int:
 
 def _on_device_of(layout: Layout, grad: Tensor | None) -> Tensor | None:
     device = layout.device
-    if device is CPU or grad is None or grad.layout.device is device:
+    if device is CPU or grad is None or grad.facts.device is device:
         return grad
-    if grad.layout.is_sparse:
+    if grad.facts.is_sparse:
         return grad.to(device)
     array = backend_of(device.type).from_numpy(grad.array, device.index)
     return wrap(array, layout_of(array, device))

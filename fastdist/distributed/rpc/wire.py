@@ -58,7 +58,7 @@ def encode_bare(
     if len(tensors) != 1 or len(body) > INLINE_BYTES:
         return None
     (tensor,) = tensors
-    layout = tensor.layout
+    layout = tensor.facts
     if not layout.contiguous or layout.device is not CPU:
         return None
     size = layout.numel * layout.dtype.itemsize
@@ -83,7 +83,7 @@ def pack_tensors(
     placed, buffers = _place(arrays)
     entries = []
     for tensor, (buffer, offset, packed_strides) in zip(tensors, placed, strict=True):
-        layout, flags = tensor.layout, _flags_of(tensor)
+        layout, flags = tensor.facts, _flags_of(tensor)
         if layout.device is CPU and not offset and packed_strides is None:
             entries.append(_whole(layout, flags, buffer))
             continue
@@ -146,7 +146,7 @@ def make_leaves(tensors: Sequence[Tensor], requires_grad: Sequence[bool]) -> Non
 
 
 def _host_array(tensor: Tensor) -> np.ndarray[Any, Any]:
-    device = tensor.layout.device
+    device = tensor.facts.device
     if device is CPU:
         return tensor.array  # type: ignore[no-any-return]
     return backend_of(device.type).to_numpy(tensor.array)
@@ -254,7 +254,7 @@ def _bytes_of(owner: Any) -> np.ndarray[Any, Any] | None:
 
 def _unpack(entry: TensorEntry, buffer: Buffer) -> Tensor:
     geometry = _geometry(entry.dtype, entry.sizes, entry.strides)
-    layout = geometry.layout
+    layout = geometry.facts
     if entry.flags & REQUIRES_GRAD and not (
         layout.dtype.is_floating_point or layout.dtype.is_complex
     ):
@@ -284,7 +284,7 @@ def _unpack(entry: TensorEntry, buffer: Buffer) -> Tensor:
 class _Geometry(NamedTuple):
     """What follows from a dtype code, a shape and strides: steps in bytes are None in C order."""
 
-    layout: Layout
+    facts: Layout
     extent_bytes: int
     steps: tuple[int, ...] | None
 

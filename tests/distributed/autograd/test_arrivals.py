@@ -124,7 +124,7 @@ def test_a_worker_says_which_messages_have_no_part_in_its_pass(
 ) -> None:
     def receive(message_id: int) -> None:
         context.add_recv_function(
-            RecvRpcBackward(context, message_id, 2, (leaf().layout,)), message_id
+            RecvRpcBackward(context, message_id, 2, (leaf().facts,)), message_id
         )
 
     receive(5)

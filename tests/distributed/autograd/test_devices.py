@@ -108,7 +108,7 @@ def test_a_gradient_of_a_message_on_two_devices_is_sent_when_it_is_there(
     lazy_sim.synchronize(0), lazy_sim.synchronize(1)
     with da.context() as context_id:
         context = da._current_context()
-        receive = RecvRpcBackward(context, 5, 2, (first.layout, second.layout))
+        receive = RecvRpcBackward(context, 5, 2, (first.facts, second.facts))
         first.edge, second.edge = Edge(receive, 0), Edge(receive, 1)
         with lazy_sim.stream(1):
             loss = (second * 3.0).sum().to("cpu")
@@ -120,7 +120,7 @@ def test_a_gradient_of_a_message_on_two_devices_is_sent_when_it_is_there(
 def test_gradients_that_came_are_copied_on_the_stream_of_the_pass(lazy_sim: SimBackend) -> None:
     x = fastdist.ones(3, device="sim:0", requires_grad=True)
     lazy_sim.synchronize(0)
-    function = SendRpcBackward((x.edge,), (x.layout,))
+    function = SendRpcBackward((x.edge,), (x.facts,))
     function.set_grads((fastdist.tensor([1.0, 2.0, 3.0]),))
     with lazy_sim.stream(0):
         (g,) = function.apply_recorded(None, False)

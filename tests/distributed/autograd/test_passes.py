@@ -117,7 +117,7 @@ def test_what_an_earlier_pass_still_does_is_nothing_to_a_later_one(agent: FakeAg
             assert may_go_on.wait(10)
 
     context, x = da._init(3).get_or_create_context(5 << 48), leaf().detach()
-    x.edge = RecvRpcBackward(context, 7, 2, (x.layout,))
+    x.edge = RecvRpcBackward(context, 7, 2, (x.facts,))
     x.register_hook(take_long)
     add_send_rpc_backward(context, 8, [x])
 
@@ -215,7 +215,7 @@ def test_the_first_gradient_is_answered_when_all_is_done_and_later_ones_at_once(
 def test_an_answer_waits_for_the_answers_to_what_was_sent_on(agent: FakeAgent, fails: bool) -> None:
     agent.unanswered = True
     context, x = DistAutogradContext(1), leaf().detach()
-    x.edge = RecvRpcBackward(context, 9, 2, (x.layout,))
+    x.edge = RecvRpcBackward(context, 9, 2, (x.facts,))
     add_send_rpc_backward(context, 5, [x * 3])
     done = go(context, 5)
     (answer,) = agent.futures
@@ -266,7 +266,7 @@ def test_a_pass_needs_its_context(agent: FakeAgent) -> None:
 def test_a_receive_whose_context_is_gone_says_so(agent: FakeAgent) -> None:
     context = DistAutogradContext(1)
     x = leaf()
-    function = RecvRpcBackward(context, 5, 1, (x.layout,))
+    function = RecvRpcBackward(context, 5, 1, (x.facts,))
     del context
     with pytest.raises(ContextReleasedError, match=r"^Autograd context no longer valid! This"):
         function.apply_recorded(x, False)
@@ -276,7 +276,7 @@ def test_a_receive_whose_context_is_gone_says_so(agent: FakeAgent) -> None:
 @pytest.mark.parametrize("retain", [False, True])
 def test_a_receive_sends_gradients_to_who_sent_the_tensors(agent: FakeAgent, retain: bool) -> None:
     context, x, y = DistAutogradContext(1), leaf(), leaf()
-    function = RecvRpcBackward(context, 5, 2, (x.layout, y.layout))
+    function = RecvRpcBackward(context, 5, 2, (x.facts, y.facts))
     function.apply((None, np.array([1.0, 2.0])), retain)
     words = {"context_id": 1, "pass_id": -1, "retain_graph": retain, "messages": [5, 2]}
     words["auto"] = False
@@ -287,7 +287,7 @@ def test_a_receive_sends_gradients_to_who_sent_the_tensors(agent: FakeAgent, ret
 @pytest.mark.seed("E37")
 def test_a_send_takes_no_inputs_and_hands_over_what_it_was_given() -> None:
     x = leaf()
-    function = SendRpcBackward((x.edge,), (x.layout,))
+    function = SendRpcBackward((x.edge,), (x.facts,))
     grad = fastdist.ones(2, dtype=fastdist.float64)
     function.set_grads((grad,))
     assert function.num_outputs == 0 and function.grads() == (grad,)
@@ -299,7 +299,7 @@ def test_a_send_takes_no_inputs_and_hands_over_what_it_was_given() -> None:
 @pytest.mark.seed("E37")
 def test_a_send_refuses_undefined_gradients() -> None:
     x = leaf()
-    function = SendRpcBackward((x.edge,), (x.layout,))
+    function = SendRpcBackward((x.edge,), (x.facts,))
     function.set_grads((None,))
     with pytest.raises(AssertionError, match="undefined gradient"):
         function.apply((), False)

@@ -170,7 +170,7 @@ def test_a_sparse_gradient_leaves_as_its_coordinates_and_values(agent: FakeAgent
     with da.context():
         context = da._current_context()
         weight = table()
-        receive = RecvRpcBackward(context, 7, 1, (weight.layout, weight.layout))
+        receive = RecvRpcBackward(context, 7, 1, (weight.facts, weight.facts))
         gradient = fd.sparse_coo_tensor([[1, 4]], fd.ones(2, 2), (10, 2))
         receive.apply((fd.ones(10, 2).array, gradient.array), keep=False)
         ((to, _, words, _),), ((dense, indices, values),) = agent.sent, agent.tensors
@@ -202,7 +202,7 @@ def test_parts_that_do_not_fit_are_refused(told: tuple[int, ...]) -> None:
 
 def test_a_sparse_gradient_of_another_shape_is_refused() -> None:
     gradient = fd.sparse_coo_tensor([[1, 40]], fd.ones(2, 2), (50, 2))
-    send = SendRpcBackward((None,), (table().layout,), 3)
+    send = SendRpcBackward((None,), (table().facts,), 3)
     with pytest.raises(MessageError, match=r"shape \(50, 2\) came from worker 3 .* \(10, 2\)"):
         send.set_grads((gradient,))
 
@@ -253,11 +253,11 @@ def test_sparse_gradients_of_devices_travel_by_the_host(agent: FakeAgent, place:
     weight = table().detach().to(device).requires_grad_()
     gradient = fd.sparse_coo_tensor([[1, 4]], fd.ones(2, 2), (10, 2)).to(device)
     with da.context():
-        receive = RecvRpcBackward(da._current_context(), 7, 1, (weight.layout,))
+        receive = RecvRpcBackward(da._current_context(), 7, 1, (weight.facts,))
         receive.apply(gradient.array, keep=False)
     parts = agent.tensors[0]
     assert [part.device for part in parts] == [fd.device("cpu")] * 2
-    send = SendRpcBackward((accumulator_of(weight),), (weight.layout,), 3)
+    send = SendRpcBackward((accumulator_of(weight),), (weight.facts,), 3)
     send.set_grads((gradient.to("cpu"),))
     (came,) = send.apply_recorded(None, keep=False)
     assert came.is_sparse and came.device == device

@@ -83,7 +83,7 @@ def test_views_that_overlap_share_memory_on_the_other_side(size: int) -> None:
     came = round_trip(tensors)
     for sent, got in zip(tensors, came, strict=True):
         np.testing.assert_array_equal(got.array, sent.array)
-        assert got.layout is sent.layout
+        assert got.facts is sent.facts
     came[0].array[2] = -1.0
     assert came[1].array[0] == -1.0 and came[2].array[1] == -1.0 and came[3].array[2] == -1.0
 
@@ -121,13 +121,13 @@ def test_requires_grad_and_parameter_travel() -> None:
 
 @pytest.mark.seed("T35")
 def test_a_tensor_on_an_unmapped_device_is_refused() -> None:
-    tensor = wrap(np.ones(3), from_array(np.ones(3)).layout)
-    layout = tensor.layout
-    tensor.layout = type(layout).of(layout.dtype, Device("sim:0"), layout.shape)
+    tensor = wrap(np.ones(3), from_array(np.ones(3)).facts)
+    layout = tensor.facts
+    tensor.facts = type(layout).of(layout.dtype, Device("sim:0"), layout.shape)
     from fastdist.distributed.rpc import wire
 
     with pytest.raises(DeviceError, match=r"^TensorPipe RPC backend only supports CPU tensors"):
-        wire._destination(tensor.layout.device, {})
+        wire._destination(tensor.facts.device, {})
 
 
 def test_what_does_not_pickle_is_named() -> None:
@@ -139,7 +139,7 @@ def test_what_does_not_pickle_is_named() -> None:
 
 
 def test_of_a_call_the_argument_that_does_not_pickle_is_named() -> None:
-    x = wrap(np.ones(3), from_array(np.ones(3)).layout)
+    x = wrap(np.ones(3), from_array(np.ones(3)).facts)
     with pytest.raises(RpcError, match=r"^cannot send args\[1\]\['x'\]\[1\] \(lock\) to another"):
         serialize_call(len, (x, {"x": [x, threading.Lock()]}), {}, [])
     with pytest.raises(RpcError, match=r"^cannot send kwargs\['out'\] \(generator\) to another"):
@@ -244,7 +244,7 @@ def test_a_lone_small_tensor_travels_as_it_does_among_others(
     assert short == [bytes(frame) for frame in long]
     (came,) = unpack_leaves(decode(short))
     assert type(came) is kind and came.requires_grad is (kind is Parameter)
-    assert came.layout is tensor.layout and came.array.flags.writeable
+    assert came.facts is tensor.facts and came.array.flags.writeable
     np.testing.assert_array_equal(came.array, array)
 
 
