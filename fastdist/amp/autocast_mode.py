@@ -36,11 +36,7 @@ class autocast:
     ) -> None:
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
-        if not is_autocast_available(device_type):
-            raise RuntimeError(
-                f"User specified an unsupported autocast device_type '{device_type}'; expected "
-                "'cpu' or 'cuda'"
-            )
+        require_autocast_device(device_type)
         self.device = device_type
         self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
         self._is_cached = True if cache_enabled is None else cache_enabled
@@ -91,13 +87,31 @@ def is_autocast_available(device_type: str) -> bool:
     return device_type in _DEFAULTS
 
 
+def require_autocast_device(device_type: str) -> None:
+    """Raise unless there are lists for a type of device.
+
+    Raises  TypeError for what is no text, RuntimeError for an unknown type
+    """
+    if not isinstance(device_type, str):
+        raise TypeError(f"argument 'device_type' must be str, not {type(device_type).__name__}")
+    if not is_autocast_available(device_type):
+        raise RuntimeError(
+            f"User specified an unsupported autocast device_type '{device_type}'; expected "
+            "'cpu' or 'cuda'"
+        )
+
+
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """Return whether this thread casts on a type of device now."""
     return casts.dtype_on(device_type) is not None
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    """Return the dtype to which this thread casts there, or would without `dtype=`."""
+    """Return the dtype to which this thread casts there, or would without `dtype=`.
+
+    Raises  TypeError for what is no text, RuntimeError for an unknown type of device
+    """
+    require_autocast_device(device_type)
     chosen = casts.casts.chosen.get(device_type, _DEFAULTS[device_type])
     return casts.dtype_on(device_type) or chosen
 

@@ -69,7 +69,8 @@ def require_no_nan(node: Node, results: Sequence[Any]) -> None:
     """
     for i, g in enumerate(results):
         if isinstance(g, Tensor) and g.facts.dtype.is_floating_point:
-            values = backend_of(g.facts.device.type).to_numpy(g.array)
+            elements = g.array.values if g.facts.is_sparse else g.array
+            values = backend_of(g.facts.device.type).to_numpy(elements)
             if np.isnan(values).any():
                 raise GraphError(
                     f"Function '{node.name()}' returned nan values in its {i}th output."

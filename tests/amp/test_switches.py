@@ -70,3 +70,11 @@ def test_the_cache_is_kept_or_not() -> None:
         assert not casts.cache and not fd.is_autocast_cache_enabled()
     assert fd.is_autocast_cache_enabled()
     assert fd.autocast_increment_nesting() == fd.autocast_decrement_nesting() + 1
+
+
+def test_a_type_of_device_that_is_none_is_refused() -> None:
+    for call in (fd.get_autocast_dtype, lambda kind: fd.set_autocast_enabled(kind, True)):
+        with pytest.raises(TypeError, match="must be str, not int"):
+            call(3)
+        with pytest.raises(RuntimeError, match="unsupported autocast device_type 'toaster'"):
+            call("toaster")

@@ -32,6 +32,18 @@ def test_nan_is_found_with_the_forward_call_that_made_it() -> None:
             y.backward()
 
 
+def test_sparse_gradients_are_looked_at() -> None:
+    table, places = fd.ones(3, 2, requires_grad=True), fd.tensor([0, 2])
+    with detect_anomaly():
+        fd.nn.functional.embedding(places, table, sparse=True).sum().backward()
+        rows = fd.nn.functional.embedding(places, table, sparse=True)
+        with (
+            pytest.warns(UserWarning, match="Error detected in SqrtBackward0"),
+            pytest.raises(RuntimeError, match="'SqrtBackward0' returned nan values in its 0th"),
+        ):
+            not_a_number(rows).sum().backward()
+
+
 def test_nan_passes_where_only_errors_are_watched() -> None:
     x = fd.ones(2, requires_grad=True)
     with detect_anomaly(check_nan=False):

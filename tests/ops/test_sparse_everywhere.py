@@ -16,12 +16,10 @@ from fastdist.nn import functional as F
 PLACES = [[0, 2, 0], [1, 0, 1]]
 # They change settings, wait for processes, or are given code.
 _NOT_HERE = {
-    "compile", "get_autocast_dtype", "install_as_torch", "load", "manual_seed", "save", "seed",
-    "set_default_device", "set_default_dtype", "set_default_tensor_type", "set_flush_denormal",
-    "set_num_interop_threads", "set_num_threads", "set_printoptions", "set_grad_enabled",
-    "set_rng_state", "set_float32_matmul_precision", "set_deterministic_debug_mode",
-    "use_deterministic_algorithms",
+    "clear_autocast_cache", "compile", "get_autocast_dtype", "install_as_torch", "load",
+    "manual_seed", "save", "seed", "use_deterministic_algorithms",
 }  # fmt: skip
+_SETTINGS = ("set_", "autocast_")
 
 
 def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -29,7 +27,8 @@ def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
         for name in room.__all__ if room is fd.sparse else dir(room):
             found = getattr(room, name)
             is_one = callable(found) and not inspect.isclass(found) and not name.startswith("_")
-            if is_one and name not in _NOT_HERE:
+            is_setting = room is fd and name.startswith(_SETTINGS)
+            if is_one and not is_setting and name not in _NOT_HERE:
                 yield f"{prefix}{name}", found
 
 
