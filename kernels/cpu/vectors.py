@@ -14,9 +14,6 @@ INT32: Final = ir.IntType(32)
 INT64: Final = ir.IntType(64)
 
 
-_POINTER: Final = ir.IntType(8).as_pointer()
-
-
 def loop(builder: Any, count: Any, values: list[Any], turn: Callable[..., list[Any]]) -> list[Any]:
     """Return what values become in turns 0 to count, of which there is one at least; turn(i,
     values) builds one. All stay in registers, as far as there are any.
@@ -77,16 +74,16 @@ class Vectors:
 
     def load_some(self, address: Any, count: Any) -> Any:
         """Return the first `count` elements at address and zeros, and read no others."""
-        kind = ir.FunctionType(self.type, [_POINTER, INT32, self._bits, self.type])
+        kind = ir.FunctionType(self.type, [self._pointer, INT32, self._bits, self.type])
         load = self._masked("load", kind)
         zeros = self.constant([0] * self._lanes)
-        place = self._builder.inttoptr(address, _POINTER)
+        place = self._builder.inttoptr(address, self._pointer)
         return self._builder.call(load, [place, _at(1), self._are_before(count), zeros])
 
     def store_some(self, value: Any, address: Any, count: Any) -> None:
         """Write the first `count` lanes, or all, to address."""
-        kind = ir.FunctionType(ir.VoidType(), [self.type, _POINTER, INT32, self._bits])
-        place = self._builder.inttoptr(address, _POINTER)
+        kind = ir.FunctionType(ir.VoidType(), [self.type, self._pointer, INT32, self._bits])
+        place = self._builder.inttoptr(address, self._pointer)
         self._builder.call(
             self._masked("store", kind), [value, place, _at(1), self._are_before(count)]
         )
@@ -113,6 +110,11 @@ class Vectors:
         )
 
     @property
+    def _pointer(self) -> Any:
+        # To a vector: LLVM before 17 tells pointers by what they point to.
+        return self.type.as_pointer()
+
+    @property
     def _bits(self) -> Any:
         return ir.VectorType(ir.IntType(1), self._lanes)
 
@@ -129,7 +131,7 @@ class Vectors:
 
     def store(self, value: Any, address: Any) -> None:
         """Write a vector to address."""
-        pointer = self._builder.inttoptr(address, self.type.as_pointer())
+        pointer = self._builder.inttoptr(address, self._pointer)
         self._builder.store(value, pointer, align=1)
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
