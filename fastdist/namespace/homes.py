@@ -25,12 +25,12 @@ _ROOMS = {
     "namespace.typename": "get_device get_file_path is_distributed is_inference typename",
     "nn.functional": "conv_tbc celu_ rrelu_ selu_ threshold_",
     "nn.positional": """
-        adaptive_max_pool1d affine_grid_generator alpha_dropout_ batch_norm
-        binary_cross_entropy_with_logits constant_pad_nd cosine_embedding_loss dropout_
-        embedding embedding_bag embedding_renorm_ feature_alpha_dropout_ feature_dropout
-        feature_dropout_ grid_sampler grid_sampler_2d grid_sampler_3d group_norm
-        hinge_embedding_loss instance_norm kl_div margin_ranking_loss poisson_nll_loss
-        triplet_margin_loss
+        adaptive_max_pool1d affine_grid_generator alpha_dropout alpha_dropout_ batch_norm
+        binary_cross_entropy_with_logits constant_pad_nd cosine_embedding_loss ctc_loss dropout
+        dropout_ embedding embedding_bag embedding_renorm_ feature_alpha_dropout
+        feature_alpha_dropout_ feature_dropout feature_dropout_ grid_sampler
+        grid_sampler_2d grid_sampler_3d group_norm hinge_embedding_loss instance_norm kl_div
+        margin_ranking_loss poisson_nll_loss triplet_margin_loss
     """,
     "nn.utils.parametrizations": "norm_except_dim",
     "ops.given_memory": """

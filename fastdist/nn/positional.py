@@ -223,6 +223,13 @@ def _require_probability(p: float) -> None:
 
 
 @checked
+def dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Return nn.functional.dropout."""
+    _require_probability(p)
+    return F.dropout(input, p, train)
+
+
+@checked
 def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """Write nn.functional.dropout over input."""
     _require_probability(p)
@@ -230,10 +237,24 @@ def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 @checked
+def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Return nn.functional.alpha_dropout."""
+    _require_probability(p)
+    return F.alpha_dropout(input, p, train)
+
+
+@checked
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """Write nn.functional.alpha_dropout over input."""
     _require_probability(p)
     return F.alpha_dropout(input, p, train, inplace=True)
+
+
+@checked
+def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Return nn.functional.feature_alpha_dropout."""
+    _require_probability(p)
+    return F.feature_alpha_dropout(input, p, train)
 
 
 @checked
@@ -280,6 +301,21 @@ def cosine_embedding_loss(
 ) -> Tensor:
     """Return nn.functional.cosine_embedding_loss."""
     return F.cosine_embedding_loss(input1, input2, target, margin, reduction=_reduction(reduction))
+
+
+@checked
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: int = 0,
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Return nn.functional.ctc_loss."""
+    word = _reduction(reduction)
+    return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, word, zero_infinity)
 
 
 @checked

@@ -24,14 +24,14 @@ from .likelihood import reduction_code
 _NEVER = -1e30
 
 
-@composite(function=True, method=False, functional=True)
+@composite(function=False, method=False, functional=True)
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
     input_lengths: Any,
     target_lengths: Any,
     blank: int = 0,
-    reduction: Any = "mean",
+    reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
     """Return -log of the chance that a sequence of classes, drawn step by step, reads as the target
@@ -42,7 +42,7 @@ def ctc_loss(
     Note    the gradient is that of logits before a log_softmax, as PyTorch's is
     Source  Graves et al. 2006, "Connectionist Temporal Classification"
     """
-    code = reduction if isinstance(reduction, int) else reduction_code(reduction)
+    code = reduction_code(reduction)
     is_batched = len(log_probs.facts.shape) == 3
     if len(log_probs.facts.shape) not in (2, 3):
         raise ShapeError(f"ctc_loss: log_probs is (T, N, C) or (T, C), got {log_probs.facts.shape}")

@@ -139,7 +139,7 @@ def dropout3d(
     return _with_batch(input, p, training, inplace, 5)
 
 
-@composite(functional=True, method=False)
+@composite(functional=True, function=False, method=False)
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
@@ -151,7 +151,7 @@ def alpha_dropout(
     return _alpha(input, p, training, inplace, channels=False)
 
 
-@composite(functional=True, method=False)
+@composite(functional=True, function=False, method=False)
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:

@@ -343,7 +343,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
     return copy_(self, bernoulli(self.detach(), p, generator=generator))
 
 
-@composite(functional=True, method=False)
+@composite(functional=True, function=False, method=False)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Return input with each element set to 0 with probability p, the others times 1 / (1 - p)."""
     if not 0.0 <= p <= 1.0:

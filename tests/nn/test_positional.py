@@ -25,6 +25,7 @@ CHANNELS, OWN = T(2, 4, 5), (T(4), T(4), T(4), T(4).abs())
 PICTURE, GRID, VOLUME = T(2, 1, 4, 4), T(2, 3, 3, 2), T(2, 1, 4, 4, 4)
 GRID3 = T(2, 3, 3, 2, 3)
 w, b, mean, var = OWN
+LIKELY, TEXTS = T(6, 2, 4).log_softmax(2), fd.tensor([[1, 2], [3, 1]])
 TABLE, PLACES = T(5, 2), fd.tensor([0, 3, 1])
 
 
@@ -62,6 +63,10 @@ TABLE, PLACES = T(5, 2), fd.tensor([0, 3, 1])
             fd.grid_sampler_3d(VOLUME, GRID3, 0, 0, False),
             F.grid_sample(VOLUME, GRID3, align_corners=False),
         ),
+        (fd.dropout(X, p=1.0, train=True), fd.zeros_like(X)),
+        (fd.dropout(X, 0.5, False), X),
+        (fd.alpha_dropout(X, 0.0, True), X),
+        (fd.feature_alpha_dropout(X, p=0.5, train=False), X),
         (fd.dropout_(X.clone(), 1.0, True), fd.zeros_like(X)),
         (fd.feature_dropout(X, 1.0, True), fd.zeros_like(X)),
         (fd.feature_dropout_(X.clone(), 0.5, False), X),
@@ -82,6 +87,10 @@ LOSSES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "cosine_embedding_loss": (
         lambda r: fd.cosine_embedding_loss(X, Y, SIGNS, 0.1, r),
         lambda r: F.cosine_embedding_loss(X, Y, SIGNS, 0.1, reduction=r),
+    ),
+    "ctc_loss": (
+        lambda r: fd.ctc_loss(LIKELY, TEXTS, (6, 5), (2, 1), 0, r),
+        lambda r: F.ctc_loss(LIKELY, TEXTS, (6, 5), (2, 1), reduction=r),
     ),
     "hinge_embedding_loss": (
         lambda r: fd.hinge_embedding_loss(X, Y.sign(), 0.5, r),
@@ -116,6 +125,7 @@ def test_a_loss_is_that_of_functional_for_each_reduction(name: str) -> None:
 
 def test_a_loss_without_reduction_is_not_reduced() -> None:
     assert fd.kl_div(X, Y.abs()).shape == X.shape
+    assert fd.ctc_loss(LIKELY, TEXTS, (6, 5), (2, 1)).shape == (2,)
 
 
 def test_embedding_bag_tells_what_lies_where() -> None:
@@ -149,6 +159,8 @@ def test_conv_tbc_is_a_convolution_along_the_first_axis() -> None:
         (lambda: fd.kl_div(X, Y, 3), ValueError),
         (lambda: fd.kl_div(X, Y, "mean"), TypeError),
         (lambda: fd.dropout_(X.clone(), 2.0, True), RuntimeError),
+        (lambda: fd.dropout(X, 0.5), TypeError),
+        (lambda: fd.alpha_dropout(X, 2.0, True), RuntimeError),
         (lambda: fd.grid_sampler_2d(VOLUME, GRID3, 0, 0, True), RuntimeError),
         (lambda: fd.conv_tbc(X, X, X), RuntimeError),
         (lambda: fd.batch_norm(CHANNELS), TypeError),
