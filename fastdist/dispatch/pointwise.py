@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core import scalar
+from ..core.device import CPU
 from ..core.dtypes import DType, bool_, float16, float32, int64
 from ..core.errors import DeclarationError, DTypeError, NoKernelError, ShapeError
 from ..core.scalar import Body
@@ -45,6 +46,8 @@ FACTORS = frozenset({"alpha", "value"})
 # stands among them is rounded to float16 first. These are the ops that take a number in place of a
 # tensor as it is; the others round it.
 _SCALING = frozenset({"mul", "div", "floor_divide", "trunc_divide"})
+# What PyTorch computes of two of Python's numbers alone, too.
+_OF_NUMBERS = frozenset({"add", "sub", "mul", "div", "floor_divide"})
 _KEEPING = _SCALING | {"lerp", "pow", "xlogy"}
 _BOUNDS = frozenset({"lower", "upper"})
 
@@ -296,7 +299,11 @@ class PointwiseOp(Op):
         if any(o is NotImplemented for o in operands) or not any(
             isinstance(o, Tensor) for o in operands
         ):
-            return meet_sparse(self.name, given, attributes, out)
+            if self.name not in _OF_NUMBERS or not all(
+                isinstance(o, bool | int | float) for o in operands
+            ):
+                return meet_sparse(self.name, given, attributes, out)
+            operands = tuple([_alone(operand) for operand in operands])
         if self.tensors_only:
             self.require_tensors(self.name, operands)
         if attributes:
@@ -461,6 +468,11 @@ def _operand(value: Any) -> Any:
             return value.item()
         return from_users_array(value)
     return NotImplemented
+
+
+def _alone(number: Any) -> Tensor:
+    dtype = dtype_of_number(number)
+    return wrap(as_operand(number, dtype), Layout.of(dtype, CPU, ()))
 
 
 def refused(operands: Sequence[Any]) -> bool:

@@ -386,3 +386,16 @@ def test_other_dtypes_are_the_same_on_both_sides_of_the_limit(name: str, dtype: 
     small = np.concatenate([part.numpy() for part in parts])
     rtol = 2e-3 if large.dtype is fd.float16 else 1e-5
     np.testing.assert_allclose(large.numpy(), small, rtol=rtol, atol=rtol)
+
+
+def test_two_numbers_make_a_tensor_where_they_do_in_pytorch() -> None:
+    assert fd.equal(fd.add(2, 2), fd.tensor(4))
+    assert fd.equal(fd.add(2, 2, alpha=3), fd.tensor(8))
+    assert fd.equal(fd.sub(2, 2.5), fd.tensor(-0.5))
+    assert fd.equal(fd.div(1, 2), fd.tensor(0.5))
+    assert fd.equal(fd.floor_divide(5, 3), fd.tensor(1))
+    assert fd.add(True, True).dtype is fd.bool
+    out = fd.empty(())
+    assert fd.mul(2, 3, out=out) is out and out.item() == 6.0
+    with pytest.raises(TypeError, match="expected one Tensor at least"):
+        fd.pow(2, 3)
