@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.device import no_such_device
+from ..core.device import Device, no_such_device
 from ..core.dtypes import DType
 from ..core.errors import DeviceError, ShapeError
 from ..devices.backend import backend_of
@@ -14,7 +14,7 @@ from ..dispatch.sparse_rules import refusal
 from ..ops import sparse
 from ..tensor.tensor import Tensor
 from ..tensor.typed_storage import STORAGE_WORDS, TYPED_STORAGES
-from .typed_tensors import new_of_dtype
+from .typed_tensors import handle_to, new_of_dtype
 
 
 def _answers_no(what: str) -> property:
@@ -49,11 +49,15 @@ def is_inference(self: Tensor) -> bool:
 
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     """Return memory of the sizes given or a copy of the data given, in this tensor's dtype and on
-    its device, as the old constructors do.
+    its device, as the old constructors do; or another handle to the Tensor given.
+
+    Raises  TypeError for a Tensor of another dtype or device
     """
     if self.facts.is_sparse:
         raise refusal("new", self)
     place = self.facts.device if device is None else device
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        return handle_to(args[0], self.facts.dtype, Device.parse(place))
     return new_of_dtype(self.facts.dtype, args, place)
 
 

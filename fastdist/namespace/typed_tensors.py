@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
-from ..core.device import CPU
+from ..core.device import CPU, Device
 from ..core.dtypes import DType
 from ..core.errors import DTypeError
 from ..dispatch.promotion import get_default_dtype
@@ -24,6 +24,20 @@ def construct(*args: Any, device: Any = None) -> Tensor:
     if len(args) == 1 and isinstance(args[0], Tensor):
         return args[0].view(args[0].facts.shape)
     return new_of_dtype(get_default_dtype(), args, device)
+
+
+def handle_to(given: Tensor, dtype: DType, device: Device) -> Tensor:
+    """Return another handle to a Tensor.
+
+    Raises  TypeError if it is of another dtype or elsewhere
+    """
+    layout = given.facts
+    if layout.dtype is not dtype or layout.device != device:
+        raise DTypeError(
+            f"expected {dtype.name} on {device} (got {layout.dtype.name} on {layout.device}); "
+            "cast with .to()"
+        )
+    return construct(given)
 
 
 def new_of_dtype(dtype: DType, args: tuple[Any, ...], device: Any = None) -> Tensor:
@@ -50,13 +64,7 @@ class _TypedTensor(type):
         """
         if len(args) != 1 or not isinstance(args[0], Tensor):
             return new_of_dtype(cls.dtype, args)
-        if not isinstance(args[0], cls):
-            layout = args[0].facts
-            raise DTypeError(
-                f"expected {cls.dtype.name} on cpu (got {layout.dtype.name} on {layout.device}); "
-                "cast with .to()"
-            )
-        return construct(args[0])
+        return handle_to(args[0], cls.dtype, CPU)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if not isinstance(instance, Tensor):

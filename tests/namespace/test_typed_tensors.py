@@ -39,3 +39,11 @@ def test_isinstance_asks_for_the_layout_and_the_dtype() -> None:
     kinds = fd.sparse.FloatTensor, fd.sparse.DoubleTensor
     assert [isinstance(made, kind) for kind in kinds] == [True, False]
     assert not isinstance(fd.ones(2), fd.sparse.FloatTensor)
+
+
+def test_new_of_a_tensor_is_another_handle_to_it() -> None:
+    given = fd.tensor([1.0, 2.0])
+    made = fd.ones(3).new(given)
+    assert made is not given and made.data_ptr() == given.data_ptr()
+    with pytest.raises(TypeError, match="expected float32 on cpu"):
+        fd.ones(3).new(given.int())
