@@ -36,6 +36,7 @@ class _ConvNd(Module):
 
     weight: Parameter
     bias: Parameter | None
+    _axes = 0
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class _ConvNd(Module):
         return self._conv_forward(input, self.weight, self.bias)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        axes, padding = len(self.kernel_size), self.padding
+        axes, padding = self._axes, self.padding
         convolve: Any = _CONVOLUTIONS[axes]
         if self.padding_mode != "zeros":
             ends = self._reversed_padding_repeated_twice
@@ -100,14 +101,13 @@ class _ConvNd(Module):
 
     def extra_repr(self) -> str:
         """Return the sizes, and what differs from the defaults."""
-        axes = len(self.kernel_size)
         told = [f"{self.in_channels}, {self.out_channels}"]
         told += [f"kernel_size={self.kernel_size}", f"stride={self.stride}"]
-        if self.padding != (0,) * axes:
+        if self.padding != (0,) * len(self.padding):
             told.append(f"padding={self.padding}")
-        if self.dilation != (1,) * axes:
+        if self.dilation != (1,) * len(self.dilation):
             told.append(f"dilation={self.dilation}")
-        if self.output_padding != (0,) * axes:
+        if self.output_padding != (0,) * len(self.output_padding):
             told.append(f"output_padding={self.output_padding}")
         if self.groups != 1:
             told.append(f"groups={self.groups}")
@@ -148,21 +148,18 @@ def _require_fitting(
 
 def _ends(padding: str | Ints, kernel_size: Ints, dilation: Ints) -> list[int]:
     """Return padding as functional.pad takes it: before and behind, from the last axis on."""
-    ends: list[int] = []
-    for axis in reversed(range(len(kernel_size))):
-        if padding == "same":
-            both = dilation[axis] * (kernel_size[axis] - 1)
-            ends += [both // 2, both - both // 2]
-        else:
-            before = 0 if isinstance(padding, str) else padding[axis]
-            ends += [before, before]
-    return ends
+    if not isinstance(padding, str):
+        return [n for before in reversed(padding) for n in (before, before)]
+    if padding != "same":
+        return [0, 0] * len(kernel_size)
+    # A layer may be made, though not called, whose sizes are of more axes than it has.
+    sizes = zip(dilation, kernel_size, strict=False)
+    spans = [step * (length - 1) for step, length in sizes]
+    return [n for both in reversed(spans) for n in (both // 2, both - both // 2)]
 
 
 class _OfAxes(_ConvNd):
     """A convolution of so many axes, as its users make it."""
-
-    _axes = 0
 
     def __init__(
         self,
@@ -228,8 +225,6 @@ class Conv3d(_OfAxes):
 
 class _ConvTransposeNd(_ConvNd):
     """A transposed convolution of so many axes, as its users make it."""
-
-    _axes = 0
 
     def __init__(
         self,

@@ -163,3 +163,16 @@ def test_what_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(kind, match=text):
         make()
+
+
+@pytest.mark.parametrize("kind", [nn.Conv2d, nn.ConvTranspose2d])
+def test_a_kernel_of_more_axes_makes_a_layer_that_cannot_be_called(kind: Any) -> None:
+    layer = kind(3, 3, (2, 3, 4))
+    assert layer.weight.shape == (3, 3, 2, 3, 4)
+    assert repr(layer) == f"{kind.__name__}(3, 3, kernel_size=(2, 3, 4), stride=(1, 1))"
+    with pytest.raises(RuntimeError, match="expected stride to be"):
+        layer(fd.ones(1, 3, 9, 9))
+
+
+def test_a_padding_of_one_number_in_a_tuple_is_that_of_all_axes() -> None:
+    assert nn.Conv2d(3, 4, 3, padding=(1,))(fd.ones(1, 3, 5, 5)).shape == (1, 4, 5, 5)
