@@ -21,6 +21,7 @@ from ..dispatch.view_inplace import detach_, view_inplace_of
 from ..engine.backward import backward as engine_backward
 from ..graph.forward_grad import ForwardADLevel
 from ..ops import creation, joining, movement, sparse_conversion, strided, subscript
+from ..ops.refusals import require_given
 from ..tensor import dlpack, pickling, shared_memory, typed_storage
 from ..tensor.memory import bound, root_of, storage_offset
 from ..tensor.methods import TensorMethods
@@ -83,6 +84,7 @@ def new_zeros(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
     """Return zeros of size, in this tensor's dtype and on its device unless told otherwise."""
+    _require_size("new_zeros", size, more)
     if self.facts.is_sparse:
         return _no_entries(self, size, dtype, device, **more)
     return creation.zeros(*size, **_like(self, dtype, device), **more)
@@ -92,6 +94,7 @@ def new_ones(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
     """Return ones of size, in this tensor's dtype and on its device unless told otherwise."""
+    _require_size("new_ones", size, more)
     _require_dense("new_ones", self)
     return creation.ones(*size, **_like(self, dtype, device), **more)
 
@@ -100,6 +103,7 @@ def new_empty(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
     """Return memory of size, in this tensor's dtype and on its device unless told otherwise."""
+    _require_size("new_empty", size, more)
     if self.facts.is_sparse:
         return _no_entries(self, size, dtype, device, **more)
     return creation.empty(*size, **_like(self, dtype, device), **more)
@@ -122,6 +126,11 @@ def new_full(
     """Return fill_value in size, in this tensor's dtype and on its device unless told otherwise."""
     _require_dense("new_full", self)
     return creation.full(size, fill_value, **_like(self, dtype, device), **more)
+
+
+def _require_size(name: str, size: tuple[Any, ...], more: dict[str, Any]) -> None:
+    if "size" not in more:
+        require_given(name, "size", size)
 
 
 def _no_entries(self: Tensor, size: Any, dtype: Any, device: Any, **more: Any) -> Tensor:

@@ -56,7 +56,10 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere."""
+    """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere.
+
+    Raises  RuntimeError if alpha is 0
+    """
     return _activate("celu", input, inplace, alpha)
 
 
@@ -95,7 +98,9 @@ def hardtanh(
 ) -> Tensor:
     """Return input cut off below min_val and above max_val.
 
-    Raises  ValueError if min_val is larger than max_val
+    Dtype   any but bool -> the same; of integers, the bounds are cut off to whole numbers
+    Raises  ValueError if min_val is larger than max_val, RuntimeError for bounds that an integer
+            dtype does not hold
     """
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")

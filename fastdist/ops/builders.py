@@ -12,7 +12,7 @@ from ..core.errors import ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.constants import held
 from ..dispatch.op import OPS
-from ..dispatch.promotion import get_default_dtype
+from ..dispatch.promotion import get_default_dtype, result_dtype
 from ..dispatch.rules import normalize_axis
 from ..tensor.tensor import Tensor, from_array
 from .creation import arange, evenly_apart, fills_out, finish, zeros
@@ -95,9 +95,12 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 def block_diag(*tensors: Any) -> Tensor:
     """Return a matrix with the tensors, of two axes at most, one behind the other on its diagonal;
     of none, one of shape (1, 0).
+
+    Dtype   that in which all meet, in which those without axes count last
     """
     if not tensors:
         return zeros(1, 0)
+    dtype = result_dtype(tensors)
     blocks: list[Any] = []
     for i, one in enumerate(tensors):
         if len(one.facts.shape) > 2:
@@ -106,13 +109,13 @@ def block_diag(*tensors: Any) -> Tensor:
                 f"{i} has {len(one.facts.shape)} dimensions"
             )
         n = one.facts.shape[-1] if one.facts.shape else 1
-        blocks.append(one if len(one.facts.shape) == 2 else one.reshape(1, n))
+        blocks.append((one if len(one.facts.shape) == 2 else one.reshape(1, n)).to(dtype))
     width = sum(one.facts.shape[1] for one in blocks)
     lines, before = [], 0
     for one in blocks:
         height, own = one.facts.shape
         sides = [
-            zeros(height, n, dtype=one.facts.dtype, device=one.facts.device)
+            zeros(height, n, dtype=dtype, device=one.facts.device)
             for n in (before, width - before - own)
         ]
         lines.append(cat([sides[0], one, sides[1]], 1))

@@ -184,6 +184,8 @@ def _choose(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: 
     if other is not None:
         return OPS[f"{name}imum"].public(input, other, out=out)
     if dim is None:
+        if keepdim:
+            raise TypeError(f'{name}() missing 1 required positional arguments: "dim", for keepdim')
         if input.facts.numel == 0:
             raise ShapeError(
                 f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "

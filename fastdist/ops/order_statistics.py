@@ -78,6 +78,8 @@ def _median_of_all(name: str, input: Any, *, skips_nan: bool) -> Any:
 
 
 def _median(name: str, input: Any, dim: Any, keepdim: bool, out: Any, *, skips_nan: bool) -> Any:
+    if dim is None and keepdim:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "dim", for keepdim')
     if dim is None:
         found = _median_of_all(name, input, skips_nan=skips_nan)
     else:

@@ -14,6 +14,7 @@ from ..dispatch.view import view as view_op
 from ..tensor.layout import Layout
 from ..tensor.tensor import Size, Tensor
 from .movement import reshape
+from .refusals import require_given
 
 
 def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -29,6 +30,7 @@ def flip(input: Tensor, *dims: Any) -> Tensor:
 
 @flip.plan
 def _(input: Tensor, dims: Any) -> Plan:
+    require_given("flip", "dims", dims)
     dims = _listed(dims)
     axes = normalize_axes("flip", dims, input.facts.shape) if dims else ()
     return Plan(input.facts.shape, input.facts.dtype, (axes,))
@@ -207,6 +209,7 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
 @composite()
 def tile(input: Tensor, *dims: Any) -> Tensor:
     """Return input repeated; fewer numbers than axes leave the first axes alone."""
+    require_given("tile", "dims", dims)
     times = _listed(dims)
     missing = len(input.facts.shape) - len(times)
     return repeat(input, *(1,) * missing, *times)

@@ -78,6 +78,12 @@ def as_dtype_of(like: Tensor, result: Any) -> Any:
     return result.to(wanted)
 
 
+def require_given(name: str, argument: str, values: tuple[Any, ...]) -> None:
+    """Raise TypeError where not even an empty tuple was given of an argument of many numbers."""
+    if not values:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "{argument}"')
+
+
 def require_dtype_of_norm(layout: Layout, *parameters: Tensor | None) -> None:
     """Raise RuntimeError for parameters of a norm in another dtype than its input's, but for
     float32 beside float16.

@@ -120,11 +120,13 @@ def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
                     f"{x.facts.numel} for {length}"
                 )
             x = x.reshape([-1 if i == axis else 1 for i in range(len(y.facts.shape))])
-            along = axis
         else:
-            along = axis - len(y.facts.shape) + len(x.facts.shape)
-        m = max(x.facts.shape[along] - 1, 0)
-        width = narrow(x, along, min(1, x.facts.shape[along]), m) - narrow(x, along, 0, m)
+            others = len(y.facts.shape) - len(x.facts.shape)
+            x = x.reshape((1,) * others + x.facts.shape)
+        # Of more axes than y's, x has its own axis of that number: PyTorch counts from the front.
+        most = x.facts.shape[axis]
+        m = max(most - 1, 0)
+        width = narrow(x, axis, min(1, most), m) - narrow(x, axis, 0, m)
     sums = narrow(y, axis, min(1, length), n) + narrow(y, axis, 0, n)
     return sums * width, axis
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import bool_, float64, int64
+from ..core.dtypes import bool_, float64, int64, uint8
 from ..core.errors import DTypeError, NoKernelError
 from ..dispatch.composite import composite
+from ..dispatch.constants import held
 from ..dispatch.copy_inplace import inplace_of
 from ..dispatch.kinds import ArgumentError
 from ..dispatch.op import OPS
@@ -127,11 +128,43 @@ def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
 @composite(inplace=True)
 def logit(input: Tensor, eps: float | None = None, *, out: Any = None) -> Tensor:
     """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
-    given.
+    given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
     """
-    if eps is not None:
+    if eps is not None and eps > 0.5:
+        choose, low = _ops["where"].public, _ops["lt"].public(input, eps)
+        high = _ops["ge"].public(input, eps)
+        input = choose(low, eps, choose(high, 1 - eps, input))  # NaN stays
+    elif eps is not None:
         input = clamp(input, eps, 1 - eps)
     return _ops["log_odds"].public(input, out=out)  # type: ignore[no-any-return]
+
+
+@composite(method=False, functional=True)
+def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere.
+
+    Raises  RuntimeError if alpha is 0
+    """
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return _ops["celu"].public(input, alpha=alpha)  # type: ignore[no-any-return]
+
+
+@composite(function=False, method=False, functional=True)
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """Return input cut off below min_val and above max_val; of integers, both are cut off to whole
+    numbers first.
+
+    Raises  RuntimeError for bounds that an integer dtype does not hold
+    """
+    dtype = input.facts.dtype
+    if not dtype.is_floating_point and dtype is not bool_:
+        if dtype is uint8 and min_val < 0:
+            raise DTypeError(
+                "cannot do hardtanh on an unsigned type with negative limits: cast with .int()"
+            )
+        min_val, max_val = (held(bound, dtype).item() for bound in (min_val, max_val))
+    return _ops["hardtanh"].public(input, min_val=min_val, max_val=max_val)  # type: ignore[no-any-return]
 
 
 @composite(inplace=True)

@@ -179,3 +179,19 @@ def test_gradients_of_what_is_dropped_are_0() -> None:
     out = F.dropout1d(x)
     out.sum().backward()
     assert x.grad.equal(out.detach())
+
+
+def test_hardtanh_keeps_integers() -> None:
+    found = F.hardtanh(fastdist.tensor([-3, 0, 3]), -1.5, 2.5)
+    assert found.dtype is fastdist.int64 and found.tolist() == [-1, 0, 2]
+    small = fastdist.tensor([100], dtype=fastdist.int8)
+    with pytest.raises(RuntimeError, match="cannot be converted to type int8 without overflow"):
+        F.hardtanh(small, -300, 300)
+    with pytest.raises(RuntimeError, match="on an unsigned type with negative limits"):
+        F.hardtanh(small.to(fastdist.uint8))
+
+
+@pytest.mark.parametrize("function", [fastdist.celu, F.celu, F.celu_])
+def test_celu_refuses_an_alpha_of_0(function) -> None:
+    with pytest.raises(RuntimeError, match="alpha cannot be 0 for CELU"):
+        function(fastdist.ones(2), alpha=0)

@@ -235,3 +235,41 @@ def test_a_histogram_of_one_number_or_none_has_pytorch_s_edges() -> None:
     hist, edges = fd.histogram(fd.ones(3), 2, range=(0.0, 0.0))
     assert (hist.tolist(), edges.tolist()) == ([0.0, 0.0], [-0.5, 0.0, 0.5])
     assert fd.histogramdd(fd.ones(2, 1), 2).bin_edges[0].tolist() == [0.5, 1.0, 1.5]
+
+
+def test_logit_beyond_a_half_lets_eps_go_before_its_other_bound() -> None:
+    x = fd.tensor([0.0, 0.5, 1.0, NAN], requires_grad=True)
+    found = x.logit(1)
+    np.testing.assert_array_equal(found.detach().numpy(), [INF, INF, -INF, NAN])
+    found[:3].sum().backward()
+    assert x.grad is not None and x.grad[:3].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_block_diag_counts_tensors_without_axes_last() -> None:
+    number, row = fd.tensor(1.0, dtype=fd.float64), fd.tensor([2.0])
+    assert fd.block_diag(number, row).dtype is fd.float32
+    assert fd.block_diag(number, row.int()).dtype is fd.float64
+    assert fd.block_diag(row.long(), row.int()).tolist() == [[2, 0], [0, 2]]
+
+
+def test_trapezoids_count_the_axes_of_x_from_the_front() -> None:
+    for function in (fd.trapezoid, fd.cumulative_trapezoid):
+        with pytest.raises(RuntimeError, match=r"size of tensor a \(2\) must match"):
+            function(fd.ones(3), fd.ones(3, 3))
+    assert fd.trapezoid(fd.ones(2, 3), fd.ones(4, 2, 3), dim=0).tolist() == [[0.0] * 3] * 2
+    assert fd.trapezoid(fd.ones(2, 2, 3), X).tolist() == [[2.0, 2.0]] * 2
+
+
+@pytest.mark.parametrize("name", ["median", "nanmedian", "max", "min"])
+def test_an_axis_is_kept_only_where_one_is_named(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"^{name}\(\) missing 1 required"):
+        getattr(X, name)(keepdim=True)
+
+
+@pytest.mark.parametrize("name", ["flip", "tile", "new_empty", "new_ones", "new_zeros"])
+def test_sizes_may_be_none_but_must_be_given(name: str) -> None:
+    one = fd.tensor(1.0)
+    with pytest.raises(TypeError, match=rf"^{name}\(\) missing 1 required"):
+        getattr(one, name)()
+    assert getattr(one, name)(()).shape == ()
+    assert getattr(one, name)(**{"dims" if name in ("flip", "tile") else "size": ()}).shape == ()
