@@ -20,6 +20,7 @@ digits_check.py shows that the gradients are those of one process.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 
@@ -28,6 +29,7 @@ import fastdist.distributed.autograd as dist_autograd
 from fastdist import Tensor, nn, optim
 from fastdist.distributed import rpc
 from fastdist.distributed.optim import DistributedOptimizer
+from fastdist.distributed.rpc import shutdown_notice
 from fastdist.examples.digits_check import compare_with_one_process, evaluate
 from fastdist.examples.digits_data import CLASSES, PIXELS, batches, load_digits
 from fastdist.examples.digits_record import Record
@@ -150,10 +152,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         make_folder(settings.folder)
     rpc.init_rpc(WORKERS[rank], rank=rank, world_size=len(WORKERS))
     broken = train(settings) if rank == 0 else []
+    if rank > 0:
+        expect_to_wait()
     # The workers come here at once, and serve the trainer's calls until it has come, too.
     rpc.shutdown()
     if broken:
         raise SystemExit("; ".join(broken))
+
+
+def expect_to_wait() -> None:
+    """Let this process say nothing of how long it waits in shutdown: the trainer shows a bar."""
+    logging.getLogger(shutdown_notice.__name__).setLevel(logging.ERROR)
 
 
 def rank_in_job() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -15,6 +16,8 @@ from xml.etree import ElementTree
 import pytest
 
 import fastdist
+from fastdist.distributed.rpc import shutdown_notice
+from fastdist.examples import digits
 from tests.standstill import Standstill
 
 _ROOT = str(Path(fastdist.__file__).parents[1])
@@ -202,3 +205,14 @@ def test_the_job_says_how_to_start_it() -> None:
     )
     assert alone.returncode == 1
     assert "start it with `fastdist run -n 3 -m fastdist.examples.digits`" in alone.stderr
+
+
+def test_workers_say_nothing_of_their_wait_for_the_trainer() -> None:
+    logger = logging.getLogger(shutdown_notice.__name__)
+    level = logger.level
+    try:
+        assert logger.isEnabledFor(logging.WARNING)
+        digits.expect_to_wait()
+        assert not logger.isEnabledFor(logging.WARNING)
+    finally:
+        logger.setLevel(level)
