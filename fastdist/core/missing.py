@@ -36,7 +36,7 @@ _FAMILIES = (
     (
         r"""
         (mkldnn|miopen|cudnn|fbgemm|native)_\w+ batch_norm_(backward_)?(elemt|reduce|update_stats)
-        batch_norm_(gather_)?stats\w* slice_inverse hash_tensor
+        batch_norm_(gather_)?stats\w* slice_inverse hash_tensor to_mkldnn
         """,
         "an inner function of PyTorch's libraries: nn.functional has what is done with it",
     ),
@@ -67,16 +67,16 @@ _FAMILIES = (
     (
         r"""
         sparse_(bsc|bsr|csc|csr|compressed)(_tensor)? (ccol|col|crow|row)_indices\w*
-        to_sparse_(bsc|bsr|csc|csr) jagged nested
+        to_sparse_(bsc|bsr|csc|csr) to_padded_tensor jagged nested
         """,
         "of sparse layouts there is sparse_coo alone: to_sparse() makes it",
     ),
     (
-        r"complex\w* view_as_(real|complex)\w* chalf polar i?stft fft Complex\w+",
+        r"complex\w* view_as_(real|complex)\w* c(half|float|double) polar i?stft fft Complex\w+",
         "complex numbers are not there yet",
     ),
     (
-        r"float[48]_\w+ u?int[1-7] uint(16|32|64) bits\w+ BFloat16\w+",
+        r"float[48]_\w+ u?int[1-7] uint(16|32|64) bits\w+ bfloat16 BFloat16\w+",
         "of dtypes there are float16, float32, float64, int8 to int64, uint8 and bool",
     ),
 )
@@ -113,6 +113,21 @@ def instead(names: dict[str, str]) -> None:
     does.
     """
     _INSTEAD.update(names)
+
+
+class MissingMethod:
+    """A name that PyTorch's tensors have and ours do not, in the place of a method: who asks for
+    it gets the AttributeError that says why. Other attributes cost what they did, as they would
+    not beside a `__getattr__`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> NoReturn:
+        what = "type object 'Tensor'" if instance is None else "'Tensor' object"
+        text = f"{what} has no attribute {self._name!r}; {_said_of_family('fastdist', self._name)}"
+        raise AttributeError(text, name=self._name, obj=instance)
 
 
 def refusing(module: str, name: str, words: str) -> Callable[..., NoReturn]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import promote
+from ..core.missing import MissingMethod
 from ..dispatch import fast, fast_structured
 from ..dispatch.composite import COMPOSITES
 from ..dispatch.copy_inplace import inplace_of
@@ -23,6 +24,7 @@ from ..tensor.tensor import Tensor, from_users_array
 from .names import (
     ALIASES,
     FUNCTIONAL_ONLY,
+    MISSING_METHODS,
     NO_INPLACE,
     NOT_METHODS,
     PRIVATE,
@@ -186,3 +188,5 @@ def attach_all() -> None:
         setattr(TensorMethods, f"{name}_", inplace_of(name, OPS[name].public))
     attach_composites()
     attach_aliases()
+    for name in MISSING_METHODS:
+        setattr(Tensor, name, MissingMethod(name))

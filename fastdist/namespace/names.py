@@ -83,6 +83,15 @@ ALSO_FUNCTIONAL = words("celu hardshrink log_softmax relu selu sigmoid softmax t
 # Functions that are no methods, and methods that are no functions.
 NOT_METHODS = words("celu polygamma rsub selu threshold where")
 NOT_FUNCTIONS = words("contiguous expand sum_to_size to view")
+# Methods of PyTorch's tensors that are not there, of kinds of which missing.py tells why.
+MISSING_METHODS = words(
+    """
+    bfloat16 ccol_indices cdouble cfloat chalf col_indices crow_indices dequantize hash_tensor
+    int_repr istft q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale
+    q_zero_point qscheme row_indices slice_inverse stft to_mkldnn to_padded_tensor to_sparse_bsc
+    to_sparse_bsr to_sparse_csc to_sparse_csr
+    """
+)
 # Pointwise ops without an in-place twin, and structured ops with one.
 NO_INPLACE = words(
     """

@@ -68,6 +68,10 @@ class TensorType(type):
             out.extra, out._storage = made.extra, made._storage
             return out
 
+    def __dir__(cls) -> list[str]:
+        """Return the names that are there: some say why they are not (core/missing.py)."""
+        return [name for name in super().__dir__() if hasattr(cls, name)]
+
 
 class Tensor(TensorMethods, metaclass=TensorType):
     """A multi-dimensional array of one dtype on one device, with PyTorch's names and rules.
@@ -220,6 +224,9 @@ class Tensor(TensorMethods, metaclass=TensorType):
     @property
     def _version(self) -> int:
         return 0 if self._storage is None else self._storage.version
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(type(self)), *vars(self)})
 
     def __len__(self) -> int:
         if not self.facts.shape:
