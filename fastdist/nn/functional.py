@@ -63,19 +63,21 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return _activate("celu", input, inplace, alpha)
 
 
-def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+def softplus(
+    input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, out: Tensor | None = None
+) -> Tensor:
     """Return log(1 + exp(beta * input)) / beta, and input itself beyond threshold."""
-    return _ops["softplus"](input, beta=beta, threshold=threshold)
+    return _ops["softplus"](input, beta=beta, threshold=threshold, out=out)
 
 
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """Return input, but 0 within lambd of 0."""
-    return _ops["hardshrink"](input, lambd=lambd)
+    return _ops["hardshrink"](input, lambd=lambd, out=out)
 
 
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """Return input drawn lambd nearer to 0."""
-    return _ops["softshrink"](input, lambd=lambd)
+    return _ops["softshrink"](input, lambd=lambd, out=out)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:

@@ -99,7 +99,7 @@ def avg_pool1d(
     )
 
 
-@composite(function=False, functional=True, method=False)
+@composite(function=False, functional=True, method=False, takes_out=True)
 def avg_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -125,7 +125,7 @@ def avg_pool2d(
     )
 
 
-@composite(function=False, functional=True, method=False)
+@composite(function=False, functional=True, method=False, takes_out=True)
 def avg_pool3d(
     input: Tensor,
     kernel_size: Any,

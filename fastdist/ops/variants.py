@@ -269,7 +269,7 @@ def positive(input: Tensor) -> Tensor:
 
 
 @composite(functional=True, function=False, method=False)
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+def gelu(input: Tensor, approximate: str = "none", *, out: Any = None) -> Tensor:
     """Return input times the probability that a normal number lies below it.
 
     approximate="tanh" computes that probability with tanh
@@ -277,7 +277,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
     name = "gelu_exact" if approximate == "none" else "gelu_tanh"
-    return _ops[name].public(input)  # type: ignore[no-any-return]
+    return _ops[name].public(input, out=out)  # type: ignore[no-any-return]
 
 
 @composite(functional=True)

@@ -195,3 +195,18 @@ def test_hardtanh_keeps_integers() -> None:
 def test_celu_refuses_an_alpha_of_0(function) -> None:
     with pytest.raises(RuntimeError, match="alpha cannot be 0 for CELU"):
         function(fastdist.ones(2), alpha=0)
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (F.softplus, (3,)), (F.hardshrink, (3,)), (F.softshrink, (3,)), (F.gelu, (3,)),
+        (lambda x, **how: F.avg_pool2d(x, 2, **how), (1, 2, 4, 4)),
+        (lambda x, **how: F.avg_pool3d(x, 2, **how), (1, 2, 4, 4, 4)),
+    ],
+)  # fmt: skip
+def test_functions_write_into_out_where_pytorch_s_do(function, shape: tuple[int, ...]) -> None:
+    x = fastdist.randn(shape)
+    expected = function(x)
+    out = fastdist.empty(expected.shape)
+    assert function(x, out=out) is out and fastdist.equal(out, expected)
