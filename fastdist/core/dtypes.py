@@ -93,6 +93,18 @@ def _absent(name: str) -> DType:
 
 
 ALL: Final = (bool_, uint8, int8, int16, int32, int64, float16, float32, float64)
+# What PyTorch calls them in errors, and in the names of storages and of old constructors.
+WORDS: Final = {
+    float64: "Double",
+    float32: "Float",
+    float16: "Half",
+    int64: "Long",
+    int32: "Int",
+    int16: "Short",
+    int8: "Char",
+    uint8: "Byte",
+    bool_: "Bool",
+}
 _BY_CODE: Final = {dtype.code: dtype for dtype in ALL}
 _BY_NUMPY: Final = {dtype.numpy: dtype for dtype in ALL}
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core.dtypes import DType
+from ..core.dtypes import WORDS, DType
 from ..core.errors import ShapeError
 from ..tensor.layout import Layout
 from ..tensor.memory import flat_of, seen_at, storage_offset
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of, wrap
-from ..tensor.typed_storage import STORAGE_WORDS
 from .view import ViewOp, declare
 
 
@@ -55,7 +54,7 @@ def _cut(layout: Layout, dtype: DType, offset: int) -> tuple[Any, Any, int]:
     shape, strides = layout.shape, layout.strides
     if old == new:
         return shape, strides, offset
-    words = f"to view {STORAGE_WORDS[layout.dtype]} as {STORAGE_WORDS[dtype]}"
+    words = f"to view {WORDS[layout.dtype]} as {WORDS[dtype]}"
     unlike = f"{words} (different element sizes)"
     if not shape:
         raise ShapeError(f"self.dim() cannot be 0 {unlike}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.device import Device, no_such_device
-from ..core.dtypes import DType
+from ..core.dtypes import WORDS, DType
 from ..core.errors import DeviceError, ShapeError
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count
@@ -13,7 +13,7 @@ from ..dispatch.pointwise import memory_order
 from ..dispatch.sparse_rules import refusal
 from ..ops import sparse
 from ..tensor.tensor import Tensor
-from ..tensor.typed_storage import STORAGE_WORDS, TYPED_STORAGES
+from ..tensor.typed_storage import TYPED_STORAGES
 from .typed_tensors import handle_to, new_of_dtype
 
 
@@ -120,7 +120,7 @@ def record_stream(self: Tensor, stream: Any) -> None:
 
 def storage_type(self: Tensor) -> Any:
     """Return the class of the dtype's storage, such as FloatStorage."""
-    return TYPED_STORAGES[f"{STORAGE_WORDS[self.facts.dtype]}Storage"]
+    return TYPED_STORAGES[f"{WORDS[self.facts.dtype]}Storage"]
 
 
 def _name(self: Tensor) -> None:

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
 from ..core.device import CPU, Device
-from ..core.dtypes import DType
+from ..core.dtypes import WORDS, DType
 from ..core.errors import DTypeError
 from ..dispatch.promotion import get_default_dtype
 from ..dispatch.sparse_rules import is_sparse
@@ -105,20 +104,7 @@ def _typed(
     return made
 
 
-TYPED_TENSORS = {
-    f"{name}Tensor": _typed(f"{name}Tensor", dtype)
-    for name, dtype in (
-        ("Double", dtypes.float64),
-        ("Float", dtypes.float32),
-        ("Half", dtypes.float16),
-        ("Long", dtypes.int64),
-        ("Int", dtypes.int32),
-        ("Short", dtypes.int16),
-        ("Char", dtypes.int8),
-        ("Byte", dtypes.uint8),
-        ("Bool", dtypes.bool_),
-    )
-}
+TYPED_TENSORS = {f"{name}Tensor": _typed(f"{name}Tensor", dtype) for dtype, name in WORDS.items()}
 TYPED_SPARSE_TENSORS = {
     name: _typed(name, made.dtype, _TypedSparseTensor, "fastdist.sparse")
     for name, made in TYPED_TENSORS.items()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, KeysView, Mapping
 from operator import index
 from typing import Any, Self, overload
 
+from ..core.dtypes import WORDS
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .module import Module
@@ -27,11 +28,8 @@ def _described(name: object, value: Any, *, by_class: bool) -> str:
     what = "Parameter" if isinstance(value, Parameter) else "Tensor"
     size = "x".join(map(str, value.shape))
     device = "" if value.device.type == "cpu" else f" ({value.device})"
-    kind = f"fastdist.{_KINDS.get(value.dtype.name, '')}Tensor" if by_class else value.dtype
+    kind = f"fastdist.{WORDS[value.dtype]}Tensor" if by_class else value.dtype
     return f"  ({name}): {what} containing: [{kind} of size {size}{device}]"
-
-
-_KINDS = {"float32": "Float", "float64": "Double", "float16": "Half"}
 
 
 class ParameterList(Module):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.dtypes import DType, bool_
+from ..core.dtypes import WORDS, DType, bool_
 from ..dispatch.pointwise import ZERO, pointwise
 from ..tensor.tensor import Tensor
-from .refusals import WORDS, floating_only, no_bool
+from .refusals import floating_only, no_bool
 
 _RATIO = "where(input == T(0), T(0), g * (out / input))"
 
@@ -227,7 +227,7 @@ def _(dtypes: Sequence[DType]) -> str | None:
             "cast one of them."
         )
     if not input.is_floating_point:
-        return f'"lerp_kernel_scalar" not implemented for {WORDS[input.name]!r}: cast to floating.'
+        return f'"lerp_kernel_scalar" not implemented for {WORDS[input]!r}: cast to floating.'
     return None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.device import CPU
-from ..core.dtypes import DType
+from ..core.dtypes import WORDS, DType
 from ..core.errors import DTypeError
 from ..dispatch.composite import composite
 from ..dispatch.promotion import can_cast, result_dtype
@@ -27,37 +27,14 @@ def _cast_to(name: str, dtype: DType) -> None:
     composite(function=False)(cast)
 
 
-for _name, _dtype in (
-    ("double", dtypes.float64),
-    ("float", dtypes.float32),
-    ("half", dtypes.float16),
-    ("long", dtypes.int64),
-    ("int", dtypes.int32),
-    ("short", dtypes.int16),
-    ("char", dtypes.int8),
-    ("byte", dtypes.uint8),
-    ("bool", dtypes.bool_),
-):
-    _cast_to(_name, _dtype)
+for _dtype, _word in WORDS.items():
+    _cast_to(_word.lower(), _dtype)
 
 
 @composite(function=False)
 def type_as(input: Tensor, other: Tensor) -> Tensor:
     """Return input in other's dtype."""
     return to(input, other.facts.dtype)
-
-
-_TYPE_NAMES = {
-    dtypes.float64: "Double",
-    dtypes.float32: "Float",
-    dtypes.float16: "Half",
-    dtypes.int64: "Long",
-    dtypes.int32: "Int",
-    dtypes.int16: "Short",
-    dtypes.int8: "Char",
-    dtypes.uint8: "Byte",
-    dtypes.bool_: "Bool",
-}
 
 
 @composite(name="type", function=False)
@@ -69,10 +46,10 @@ def type_(input: Tensor, dtype: DType | str | None = None, non_blocking: bool = 
     if dtype is None:
         place = "" if device is CPU else f"{device.type}."
         place += "sparse." if input.facts.is_sparse else ""
-        return f"fastdist.{place}{_TYPE_NAMES[input.facts.dtype]}Tensor"
+        return f"fastdist.{place}{WORDS[input.facts.dtype]}Tensor"
     if isinstance(dtype, str):
         name = dtype.rpartition(".")[2]
-        known = {f"{word}Tensor": one for one, word in _TYPE_NAMES.items()}
+        known = {f"{word}Tensor": one for one, word in WORDS.items()}
         if name not in known:
             raise ValueError(f"invalid type: {dtype!r}; known are {', '.join(known)}")
         dtype = known[name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ..core.dtypes import WORDS
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..tensor.layout import Layout, Shape
@@ -206,23 +207,17 @@ def _ints(value: Any, axes: int = 1) -> Ints:
     return (value.__index__(),) * axes
 
 
-_TYPES = {
-    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int",
-    "int64": "Long", "float16": "Half", "float32": "Float", "float64": "Double",
-}  # fmt: skip
-
-
 def _require_one_dtype(input: Layout, weight: Layout, bias: Layout | None) -> None:
     given = input.dtype
     if given is not weight.dtype:
         raise DTypeError(
-            f"Input type (torch.{_TYPES[given.name]}Tensor) and weight type "
-            f"(torch.{_TYPES[weight.dtype.name]}Tensor) should be the same; cast one with .to()"
+            f"Input type (torch.{WORDS[given]}Tensor) and weight type "
+            f"(torch.{WORDS[weight.dtype]}Tensor) should be the same; cast one with .to()"
         )
     if bias is not None and bias.dtype is not given:
         raise DTypeError(
-            f"Input type ({_TYPES[given.name].lower()}) and bias type "
-            f"({_TYPES[bias.dtype.name].lower()}) should be the same; cast one with .to()"
+            f"Input type ({WORDS[given].lower()}) and bias type "
+            f"({WORDS[bias.dtype].lower()}) should be the same; cast one with .to()"
         )
     if given.name == "bool":
         raise NotImplementedError("convolution is not implemented for 'Bool'; cast with .to()")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import WORDS
 from ..core.errors import DTypeError
 from ..dispatch.composite import composite
 from ..tensor.layout import Shape
@@ -15,7 +16,6 @@ from ..tensor.tensor import Tensor
 from .likelihood import reduction_code, reduction_of
 from .losses import reduced
 from .random import rand
-from .refusals import WORDS
 
 
 @composite(function=False, method=False, functional=True)
@@ -64,7 +64,7 @@ def gaussian_nll_loss(
     if not var.facts.dtype.is_floating_point:
         raise DTypeError(
             "result type Float can't be cast to the desired output type "
-            f"{WORDS[var.facts.dtype.name]}: cast var with .float()"
+            f"{WORDS[var.facts.dtype]}: cast var with .float()"
         )
     if bool((var.detach() < 0).any()):
         raise ValueError("var has negative entry/entries")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..core.dtypes import WORDS
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..tensor.tensor import Tensor
 from .builders import triu_indices
-from .refusals import WORDS
 
 _MODES = (
     "use_mm_for_euclid_dist_if_necessary",
@@ -69,7 +69,7 @@ def _require_rows(x1: Tensor, x2: Tensor, p: float) -> None:
             )
         if not layout.dtype.is_floating_point:
             raise DTypeError(
-                f"cdist only supports floating-point dtypes, {name} got: {WORDS[layout.dtype.name]}"
+                f"cdist only supports floating-point dtypes, {name} got: {WORDS[layout.dtype]}"
             )
     if x1.facts.shape[-1] != x2.facts.shape[-1]:
         raise ShapeError(
@@ -77,7 +77,7 @@ def _require_rows(x1: Tensor, x2: Tensor, p: float) -> None:
             f"X1: {x1.facts.shape[-1]} X2: {x2.facts.shape[-1]}"
         )
     if x1.facts.dtype is not x2.facts.dtype:
-        words = [WORDS[x.facts.dtype.name] for x in (x1, x2)]
+        words = [WORDS[x.facts.dtype] for x in (x1, x2)]
         raise DTypeError(f"expected scalar type {words[0]} but found {words[1]}")
     if p < 0:
         raise ShapeError(f"cdist only supports non-negative p values, got {p}")

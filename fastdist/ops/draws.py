@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import rejection
-from ..core.dtypes import float32, float64, int64
+from ..core.dtypes import WORDS, float32, float64, int64
 from ..core.errors import DTypeError, ShapeError
 from ..core.generator import Generator
 from ..dispatch.composite import composite
@@ -19,7 +19,6 @@ from ..tensor.tensor import Tensor
 from .creation import finish
 from .random import draw_into, generator_or_default, randn
 from .rearranging import broadcast_tensors
-from .refusals import WORDS
 
 
 def _open_uniform(input: Tensor, generator: Generator | None) -> np.ndarray[Any, Any]:
@@ -110,7 +109,7 @@ def _require_chances(input: Tensor, num_samples: int, replacement: bool) -> None
 
 def _require_floating(self: Tensor, text: str) -> None:
     if not self.facts.dtype.is_floating_point:
-        raise DTypeError(f"{text.format(WORDS[self.facts.dtype.name])}; cast with .float()")
+        raise DTypeError(f"{text.format(WORDS[self.facts.dtype])}; cast with .float()")
 
 
 _CONTINUOUS = (
@@ -195,12 +194,11 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     if not count.facts.dtype.is_floating_point:
         raise ValueError(
             "binomial only supports floating-point dtypes for count, got: "
-            f"{WORDS[count.facts.dtype.name]}"
+            f"{WORDS[count.facts.dtype]}"
         )
     if prob.facts.dtype is not count.facts.dtype:
         raise DTypeError(
-            f"Found dtype {WORDS[prob.facts.dtype.name]} but expected "
-            f"{WORDS[count.facts.dtype.name]}"
+            f"Found dtype {WORDS[prob.facts.dtype]} but expected {WORDS[count.facts.dtype]}"
         )
     count, prob = broadcast_tensors(count, prob)
     return _draw_of("binomial_cpu", count, generator, rejection.binomial, prob)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.dtypes import int32, int64
+from ..core.dtypes import WORDS, int32, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..tensor.tensor import Tensor
@@ -15,7 +15,6 @@ from .creation import arange, full, tensor, zeros
 from .embedding import divide_gradient, frequency, has_gradient, shorten_rows, sparse_rows
 from .indexing import require_index, select_slices
 from .joining import narrow
-from .refusals import WORDS
 
 
 @composite(function=False, method=False, functional=True)
@@ -161,7 +160,7 @@ def _require_fitting(input: Any, weight: Any, offsets: Any, factors: Any) -> Non
     if offsets is not None and offsets.dtype not in (int32, int64):
         raise DTypeError(
             "Expected tensor for argument #1 'offsets' to have one of the following scalar types: "
-            f"Long, Int; but got {WORDS[offsets.dtype.name]}: cast it with .long()"
+            f"Long, Int; but got {WORDS[offsets.dtype]}: cast it with .long()"
         )
     if weight.dim() != 2:
         raise ValueError(

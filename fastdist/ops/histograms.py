@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core.dtypes import bool_, int64
+from ..core.dtypes import WORDS, bool_, int64
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -14,14 +14,12 @@ from . import return_types
 from .counting import searchsorted
 from .creation import arange, full, linspace, ones, tensor, zeros
 from .joining import cat
-from .refusals import WORDS
 
 
 def _require_floating(kernel: str, input: Tensor) -> None:
     if not input.facts.dtype.is_floating_point:
         raise NoKernelError(
-            f"\"{kernel}\" not implemented for '{WORDS[input.facts.dtype.name]}'; cast with "
-            ".float()"
+            f"\"{kernel}\" not implemented for '{WORDS[input.facts.dtype]}'; cast with .float()"
         )
 
 

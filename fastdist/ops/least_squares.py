@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import float32, float64, int32, int64
+from ..core.dtypes import WORDS, float32, float64, int32, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -22,7 +22,6 @@ from .creation import empty, full
 from .matrix_checks import require_computable, require_computed, require_matrix, require_square
 from .random import randn
 from .reflections import qr_parts
-from .refusals import WORDS
 from .spectra import _NOT_FINITE, eigvalsh, linalg_svd, values_of
 
 
@@ -77,7 +76,7 @@ def _pinv(input: Tensor, atol: Any, rtol: Any, hermitian: bool, rcond: Any) -> T
     shape, dtype = input.facts.shape, input.facts.dtype
     if len(shape) < 2 or dtype not in (float32, float64):
         raise DTypeError(
-            f"linalg.pinv({WORDS.get(dtype.name, dtype.name)}{{{list(shape)}}}): expected a tensor "
+            f"linalg.pinv({WORDS[dtype]}{{{list(shape)}}}): expected a tensor "
             "with 2 or more dimensions of float, double, cfloat or cdouble types"
         )
     if hermitian:

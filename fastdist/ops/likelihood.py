@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from ..core.device import CPU
-from ..core.dtypes import int64, uint8
+from ..core.dtypes import WORDS, int64, uint8
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -14,7 +14,7 @@ from ..dispatch.structured import Plan, structured
 from ..graph.modes import modes, tls
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor
-from .refusals import WORDS, require_floating_inputs
+from .refusals import require_floating_inputs
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 # An ignore_index that no class has.
@@ -117,7 +117,7 @@ def _require_target(input: Tensor, target: Tensor, weight: Tensor | None) -> Non
     shape, found = input.facts.shape, target.facts.shape
     if target.facts.dtype not in (int64, uint8):
         raise DTypeError(
-            f"expected target dtype to be Long or Byte, but got {WORDS[target.facts.dtype.name]}: "
+            f"expected target dtype to be Long or Byte, but got {WORDS[target.facts.dtype]}: "
             "it holds numbers of classes; cast it with .long()"
         )
     if not shape:

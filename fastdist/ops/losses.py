@@ -8,14 +8,14 @@ from typing import Any
 
 from ..core.caller_warning import warn_caller
 from ..core.device import CPU
-from ..core.dtypes import DType, bool_
+from ..core.dtypes import WORDS, DType, bool_
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
 from .likelihood import REDUCTIONS, reduction_code, reduction_of
-from .refusals import WORDS, as_dtype_of, floating_only, require_floating_inputs
+from .refusals import as_dtype_of, floating_only, require_floating_inputs
 
 
 def reduced(losses: Any, reduction: str) -> Tensor:
@@ -288,7 +288,7 @@ def _require_probabilities(input: Tensor, target: Tensor) -> None:
     found, wanted = target.facts.dtype, input.facts.dtype
     if found is not wanted:
         raise DTypeError(
-            f"Found dtype {WORDS[found.name]} but expected {WORDS[wanted.name]}: cast target with "
+            f"Found dtype {WORDS[found]} but expected {WORDS[wanted]}: cast target with "
             f".to(fastdist.{wanted.name})"
         )
     for name, given, hint in (

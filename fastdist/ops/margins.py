@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core.dtypes import int64
+from ..core.dtypes import WORDS, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -13,7 +13,7 @@ from ..dispatch.rules import DimError, normalize_axis
 from ..tensor.tensor import Tensor
 from .likelihood import reduction_code, reduction_of
 from .losses import reduced
-from .refusals import WORDS, as_dtype_of
+from .refusals import as_dtype_of
 from .similarity import pairwise_distance
 
 
@@ -121,7 +121,7 @@ def multi_margin_loss(
         raise ValueError("weight must be one-dimensional")
     if target.facts.dtype is not int64:
         raise DTypeError(
-            f"expected scalar type Long but found {WORDS[target.facts.dtype.name]}: target holds "
+            f"expected scalar type Long but found {WORDS[target.facts.dtype]}: target holds "
             "numbers of classes; cast it with .long()"
         )
     rows, chosen = _rows(input), target.reshape(-1)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.dtypes import float32, float64
+from ..core.dtypes import WORDS, float32, float64
 from ..core.errors import DTypeError, LinAlgError, NoKernelError, ShapeError
 from ..dispatch.broadcast import broadcast_shapes
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor
-from .refusals import WORDS
 
 
 def require_matrix(name: str, input: Tensor, what: str = "A") -> Shape:
@@ -45,7 +44,7 @@ def require_computable(name: str, kernel: str, input: Tensor) -> None:
     if dtype is float32 or dtype is float64:
         return
     require_real(name, input)
-    word = WORDS.get(dtype.name, dtype.name)
+    word = WORDS[dtype]
     raise NoKernelError(
         f"\"{kernel}\" not implemented for '{word}': {name} computes in float32 or float64"
     )
@@ -57,14 +56,14 @@ def require_real(name: str, input: Tensor) -> None:
     if not dtype.is_floating_point:
         raise NoKernelError(
             f"{name}: Expected a floating point or complex tensor as input. Got "
-            f"{WORDS.get(dtype.name, dtype.name)}; cast with .to(fastdist.float32)"
+            f"{WORDS[dtype]}; cast with .to(fastdist.float32)"
         )
 
 
 def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
     """Raise RuntimeError for matrices of different dtypes."""
     if a.facts.dtype is not b.facts.dtype:
-        kinds = [WORDS.get(one.facts.dtype.name, one.facts.dtype.name) for one in (a, b)]
+        kinds = [WORDS[one.facts.dtype] for one in (a, b)]
         raise DTypeError(
             f"{name}: Expected A and B to have the same dtype, but found A of type {kinds[0]} and "
             f"B of type {kinds[1]} instead"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from ..core.dtypes import bool_, float16, int64
+from ..core.dtypes import WORDS, bool_, float16, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -16,7 +16,6 @@ from .creation import eye
 from .joining import cat
 from .linear_systems import inverted
 from .matrix_checks import require_real, require_square
-from .refusals import WORDS
 
 
 def _power(name: str, A: Tensor, n: int) -> Any:
@@ -240,7 +239,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     if dtype is bool_ or dtype is float16:
         raise DTypeError(
             "linalg.vander supports floating point, complex, and integer tensors, but got "
-            f"{WORDS[dtype.name]}"
+            f"{WORDS[dtype]}"
         )
     if N is None:
         N = x.facts.shape[-1] if x.facts.shape else 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.dtypes import bool_, float32, float64, int64
+from ..core.dtypes import WORDS, bool_, float32, float64, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -16,7 +16,6 @@ from . import return_types
 from .creation import arange, full, full_like
 from .joining import cat
 from .ordering import sort_along
-from .refusals import WORDS
 
 
 @pointwise("where(isnan(input), exact, exact)", ["g", None], node_name="MedianBackward0")
@@ -211,7 +210,7 @@ def _require_quantile(name: str, input: Tensor, q: Any, interpolation: str) -> N
     if q.facts.dtype is not dtype:
         raise DTypeError(
             f"{name}() q tensor must be same dtype as the input tensor, got "
-            f"{WORDS[q.facts.dtype.name]} for {WORDS[dtype.name]}"
+            f"{WORDS[q.facts.dtype]} for {WORDS[dtype]}"
         )
     values: Any = q.detach()
     if not bool(((values >= 0) & (values <= 1)).all()):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..core.dtypes import DType
+from ..core.dtypes import WORDS, DType
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.kinds import ArgumentError
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor
-from .refusals import WORDS
 
 _COUNTS = {1: "one int", 2: "two ints", 3: "three ints"}
 _LETTERS = {1: "W", 2: "HW", 3: "THW"}
@@ -72,7 +71,7 @@ def require_dtype(kernel: str, dtype: DType, *, fits: Callable[[DType], bool]) -
     Raises  NotImplementedError
     """
     if not fits(dtype):
-        raise NotImplementedDType(f'"{kernel}" not implemented for {WORDS[dtype.name]!r}')
+        raise NotImplementedDType(f'"{kernel}" not implemented for {WORDS[dtype]!r}')
 
 
 class NotImplementedDType(DTypeError, NotImplementedError):

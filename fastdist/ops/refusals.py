@@ -6,24 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
-from ..core.dtypes import DType, bool_, float16, float32, promote
+from ..core.dtypes import WORDS, DType, bool_, float16, float32, promote
 from ..core.errors import DTypeError, NoKernelError
 from ..dispatch.promotion import can_cast
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
-
-# What PyTorch calls its dtypes in errors.
-WORDS = {
-    "bool": "Bool",
-    "uint8": "Byte",
-    "int8": "Char",
-    "int16": "Short",
-    "int32": "Int",
-    "int64": "Long",
-    "float16": "Half",
-    "float32": "Float",
-    "float64": "Double",
-}
 
 
 def floating_only(kernel: str) -> Callable[[Sequence[DType]], str | None]:
@@ -36,7 +23,7 @@ def floating_only(kernel: str) -> Callable[[Sequence[DType]], str | None]:
         met = reduce(promote, dtypes)
         if met.is_floating_point:
             return None
-        return f'"{kernel}" not implemented for {WORDS[met.name]!r}: cast one to a floating dtype.'
+        return f'"{kernel}" not implemented for {WORDS[met]!r}: cast one to a floating dtype.'
 
     return tell
 
@@ -58,7 +45,7 @@ def require_floating_inputs(kernel: str, *tensors: Tensor) -> None:
         dtype = tensor.facts.dtype
         if not dtype.is_floating_point:
             raise NoKernelError(
-                f'"{kernel}" not implemented for {WORDS[dtype.name]!r}: cast it with .float()'
+                f'"{kernel}" not implemented for {WORDS[dtype]!r}: cast it with .float()'
             )
 
 
@@ -72,8 +59,8 @@ def as_dtype_of(like: Tensor, result: Any) -> Any:
         return result
     if not can_cast(found, wanted):
         raise DTypeError(
-            f"result type {WORDS[found.name]} can't be cast to the desired output type "
-            f"{WORDS[wanted.name]}: cast what is {wanted.name} with .to(fastdist.{found.name})"
+            f"result type {WORDS[found]} can't be cast to the desired output type "
+            f"{WORDS[wanted]}: cast what is {wanted.name} with .to(fastdist.{found.name})"
         )
     return result.to(wanted)
 

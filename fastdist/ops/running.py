@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.dtypes import int64
+from ..core.dtypes import WORDS, int64
 from ..core.errors import DTypeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -13,7 +13,6 @@ from ..dispatch.structured import Plan, StructuredOp, structured
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 from . import return_types
-from .refusals import WORDS
 from .scans import moved, recurrence
 
 
@@ -74,7 +73,7 @@ def _(input: Tensor, dim: int) -> Plan:
     axis = normalize_axis("logcumsumexp", dim, len(layout.shape))
     if not layout.dtype.is_floating_point:
         raise DTypeError(
-            f"\"logcumsumexp_out_cpu\" not implemented for '{WORDS[layout.dtype.name]}'; cast with "
+            f"\"logcumsumexp_out_cpu\" not implemented for '{WORDS[layout.dtype]}'; cast with "
             ".float()"
         )
     return Plan(layout.shape, layout.dtype, (axis,))

@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import Any, Final, cast
 
-from ..core.dtypes import DType, int64
+from ..core.dtypes import WORDS, DType, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -83,13 +83,9 @@ def _require_fitting(input: Tensor, grid: Tensor, mode: str, padding_mode: str) 
     require_dtype("grid_sampler_2d_cpu_kernel_impl", dtype, fits=lambda d: d.is_floating_point)
     if grid.facts.dtype is not dtype:
         raise DTypeError(
-            f"expected scalar type {_word(dtype)} but found {_word(grid.facts.dtype)}: "
+            f"expected scalar type {WORDS[dtype]} but found {WORDS[grid.facts.dtype]}: "
             "grid_sample takes input and grid of one dtype"
         )
-
-
-def _word(dtype: DType) -> str:
-    return {"float32": "Float", "float64": "Double", "float16": "Half"}.get(dtype.name, dtype.name)
 
 
 def _in_elements(x: Any, length: int, align: bool) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.dtypes import bool_, int64
+from ..core.dtypes import WORDS, bool_, int64
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
@@ -14,7 +14,6 @@ from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
 from .creation import ones_like, zeros_like
 from .indexing import counted_from_front, require_index, require_within
-from .refusals import WORDS
 from .strided import as_strided
 
 
@@ -24,9 +23,9 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if mask.facts.dtype is not bool_:
         raise DTypeError(
             "masked_scatter_ only supports boolean masks, but got mask with dtype "
-            f"{WORDS[mask.facts.dtype.name]}"
+            f"{WORDS[mask.facts.dtype]}"
         )
-    words = [WORDS[one.facts.dtype.name] for one in (input, source)]
+    words = [WORDS[one.facts.dtype] for one in (input, source)]
     if words[0] != words[1]:
         raise DTypeError(
             f"masked_scatter: expected self and source to have same dtypes but got {words[0]} and "
@@ -51,9 +50,9 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     """Return input with source at index of its flat order, or added there."""
     if index.facts.dtype is not int64:
         raise DTypeError(
-            f"put_(): Expected a long tensor for index, but got {WORDS[index.facts.dtype.name]}"
+            f"put_(): Expected a long tensor for index, but got {WORDS[index.facts.dtype]}"
         )
-    words = [WORDS[one.facts.dtype.name] for one in (input, source)]
+    words = [WORDS[one.facts.dtype] for one in (input, source)]
     if words[0] != words[1]:
         raise DTypeError(
             "put_(): self and source expected to have the same dtype, but got self.dtype = "

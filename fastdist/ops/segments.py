@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import WORDS
 from ..core.errors import NoKernelError, ShapeError
 from ..dispatch.arguments import checked
 from ..dispatch.rules import normalize_axis
 from ..tensor.tensor import Tensor, from_array
 from .creation import full
-from .refusals import WORDS
 
 # PyTorch's word -> the word of scatter_reduce, and what a stretch of nothing gives.
 _REDUCTIONS = {
@@ -59,7 +59,7 @@ def segment_reduce(
             "names here are sum, prod, mean, max and min"
         )
     if not layout.dtype.is_floating_point:
-        name = WORDS[layout.dtype.name]
+        name = WORDS[layout.dtype]
         raise NoKernelError(f"\"_segment_reduce_cpu\" not implemented for '{name}'")
     lead = normalize_axis("segment_reduce", axis, len(layout.shape))
     first, sizes = _stretches(lengths, offsets, lead, layout.shape[lead], unsafe)
@@ -92,7 +92,7 @@ def _stretches(
     if given is None:
         raise ShapeError("segment_reduce(): Either lengths or offsets must be defined.")
     if given.facts.dtype.is_floating_point:
-        name = WORDS[given.facts.dtype.name]
+        name = WORDS[given.facts.dtype]
         raise NoKernelError(f"\"_segment_reduce_lengths_cpu_kernel1\" not implemented for '{name}'")
     if len(given.facts.shape) != lead + 1:
         raise ShapeError(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.dtypes import WORDS
 from ..core.errors import DTypeError
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.output import given_out
 from ..dispatch.promotion import result_dtype
 from ..tensor.tensor import Tensor
-from .refusals import WORDS
 
 
 @composite(functional=True, function=False, method=False)
@@ -31,7 +31,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     if not dtype.is_floating_point:
         raise DTypeError(
             "expected common dtype to be floating point, yet common dtype is "
-            f"{WORDS[dtype.name]}: cast one with .float()"
+            f"{WORDS[dtype]}: cast one with .float()"
         )
     first, second = first.to(dtype), second.to(dtype)
     lengths = [one.norm(2, dim, keepdim=True).clamp_min(eps) for one in (first, second)]

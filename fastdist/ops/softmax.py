@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.dtypes import DType
+from ..core.dtypes import WORDS, DType
 from ..core.errors import NoKernelError
 from ..dispatch.rules import normalize_axis
 from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
-from .refusals import WORDS
 
 
 @structured("softmax.log_softmax", has_out=False, fresh=True)
@@ -31,7 +30,7 @@ def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
 def _floating(name: str, dtype: DType) -> DType:
     if not dtype.is_floating_point:
         raise NoKernelError(
-            f'"{name}_lastdim_kernel_impl" not implemented for {WORDS[dtype.name]!r}: give dtype=, '
+            f'"{name}_lastdim_kernel_impl" not implemented for {WORDS[dtype]!r}: give dtype=, '
             "such as fastdist.float32"
         )
     return dtype

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.dtypes import bool_
+from ..core.dtypes import WORDS, bool_
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
@@ -13,7 +13,6 @@ from ..dispatch.promotion import get_default_dtype
 from ..dispatch.rules import DimError, normalize_axis
 from ..tensor.tensor import Tensor
 from .joining import narrow
-from .refusals import WORDS
 
 
 @composite()
@@ -166,8 +165,8 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     a, b = input.facts.shape, other.facts.shape
     if input.facts.dtype is not other.facts.dtype:
         raise DTypeError(
-            f"expected scalar type {WORDS[input.facts.dtype.name]} but found "
-            f"{WORDS[other.facts.dtype.name]}: cross takes two tensors of one dtype"
+            f"expected scalar type {WORDS[input.facts.dtype]} but found "
+            f"{WORDS[other.facts.dtype]}: cross takes two tensors of one dtype"
         )
     if len(a) != len(b):
         raise ShapeError(

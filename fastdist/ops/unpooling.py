@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core.dtypes import int64
+from ..core.dtypes import WORDS, int64
 from ..core.errors import ShapeError
 from ..devices.backend import backend_of
 from ..dispatch.composite import composite
@@ -13,7 +13,6 @@ from ..tensor.tensor import Tensor
 from .creation import zeros
 from .indexing import scatter
 from .pool_arguments import numbers, require_dtype
-from .refusals import WORDS
 
 
 def _lengths(
@@ -60,7 +59,7 @@ def _require_fitting(input: Tensor, indices: Tensor, axes: int) -> None:
             f"got a tensor with {len(shape) + shown - axes} dimensions."
         )
     if dtype is not int64:
-        raise ShapeError(f"elements in indices should be type int64 but got: {WORDS[dtype.name]}")
+        raise ShapeError(f"elements in indices should be type int64 but got: {WORDS[dtype]}")
     if indices.facts.shape != shape:
         raise ShapeError(
             "Expected shape of indices to be same as that of the input tensor "

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import bool_, float64, int64, uint8
+from ..core.dtypes import WORDS, bool_, float64, int64, uint8
 from ..core.errors import DTypeError, NoKernelError
 from ..dispatch.composite import composite
 from ..dispatch.constants import held
@@ -17,7 +17,7 @@ from ..dispatch.output import given_out
 from ..dispatch.promotion import result_dtype
 from ..tensor.tensor import Tensor, from_array
 from . import return_types
-from .refusals import WORDS, require_floating_inputs
+from .refusals import require_floating_inputs
 
 # Looked up at the call: the table holds the closure that namespace has put there by then.
 _ops = OPS
@@ -202,7 +202,7 @@ def float_power_(input: Tensor, exponent: Any) -> Tensor:
     if input.facts.dtype is not float64:
         raise DTypeError(
             "the base given to float_power_ has dtype "
-            f"{WORDS[input.facts.dtype.name]} but the operation's result requires dtype Double: "
+            f"{WORDS[input.facts.dtype]} but the operation's result requires dtype Double: "
             "use float_power, which returns it"
         )
     return inplace_of("float_power", float_power)(input, exponent)
@@ -298,8 +298,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         weight = weight.reshape(())
     if input.facts.dtype is not weight.facts.dtype:
         raise DTypeError(
-            f"prelu: Type promoting not supported. Got {WORDS[input.facts.dtype.name]} and "
-            f"{WORDS[weight.facts.dtype.name]}: cast one with .to()"
+            f"prelu: Type promoting not supported. Got {WORDS[input.facts.dtype]} and "
+            f"{WORDS[weight.facts.dtype]}: cast one with .to()"
         )
     require_floating_inputs("prelu_cpu", input)
     return _ops["prelu_kernel"].public(input, weight)  # type: ignore[no-any-return]

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.device import CPU, Device
-from ..core.dtypes import DType
+from ..core.dtypes import WORDS, DType
 from ..devices.backend import backend_of
 from .memory import flat_of
 from .tensor import Tensor
@@ -351,7 +351,7 @@ class TypedStorage(metaclass=_StorageType):
 
     def pickle_storage_type(self) -> str:
         """Return the name of its kind, such as FloatStorage."""
-        return f"{STORAGE_WORDS[self.dtype]}Storage"
+        return f"{WORDS[self.dtype]}Storage"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _typed, (self._untyped_storage, self.dtype)
@@ -368,19 +368,8 @@ def _typed(storage: UntypedStorage, dtype: DType) -> TypedStorage:
     return TypedStorage(wrap_storage=storage, dtype=dtype)
 
 
-STORAGE_WORDS = {
-    dtypes.float64: "Double",
-    dtypes.float32: "Float",
-    dtypes.float16: "Half",
-    dtypes.int64: "Long",
-    dtypes.int32: "Int",
-    dtypes.int16: "Short",
-    dtypes.int8: "Char",
-    dtypes.uint8: "Byte",
-    dtypes.bool_: "Bool",
-}
 TYPED_STORAGES: dict[str, Any] = {}
-for _dtype, _word in STORAGE_WORDS.items():
+for _dtype, _word in WORDS.items():
     _name = f"{_word}Storage"
     _members = {"dtype": _dtype, "__doc__": f"Makes a TypedStorage of {_dtype.name}."}
     TYPED_STORAGES[_name] = _StorageType(_name, (), {**_members, "__module__": "fastdist"})
