@@ -27,6 +27,11 @@ def get_default_dtype() -> DType:
     return _default.dtype
 
 
+def dtype_or_default(dtype: Any) -> DType:
+    """Return the dtype that a user named, the default one for None."""
+    return _default.dtype if dtype is None else dtypes.dtype_of(dtype)
+
+
 def set_default_dtype(dtype: DType) -> None:
     """Make float16, float32 or float64 the default dtype, process-wide.
 

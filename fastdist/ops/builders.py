@@ -12,7 +12,7 @@ from ..core.errors import ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.constants import held
 from ..dispatch.op import OPS
-from ..dispatch.promotion import get_default_dtype, result_dtype
+from ..dispatch.promotion import dtype_or_default, result_dtype
 from ..dispatch.rules import normalize_axis
 from ..tensor.tensor import Tensor, from_array
 from .creation import arange, evenly_apart, fills_out, finish, zeros
@@ -60,7 +60,7 @@ def logspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return base to the powers linspace(start, end, steps), both included."""
-    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
+    wanted = dtype_or_default(dtype)
     if steps < 0:
         raise ShapeError(f"number of steps must be non-negative, got {steps}")
     powers = evenly_apart(held(start, wanted), held(end, wanted), steps)

@@ -21,7 +21,7 @@ from ..dispatch.composite import composite
 from ..dispatch.constants import fits, held
 from ..dispatch.output import given_out, with_out_parameter
 from ..dispatch.pointwise import memory_order
-from ..dispatch.promotion import dtype_of_number, get_default_dtype
+from ..dispatch.promotion import dtype_of_number, dtype_or_default, get_default_dtype
 from ..dispatch.sparse_rules import refusal
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
@@ -231,7 +231,7 @@ def zeros(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor of zeros, in the default dtype unless dtype is given."""
-    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
+    wanted = dtype_or_default(dtype)
     return finish(np.zeros(sizes_of(size), wanted.numpy), device, requires_grad, layout, pin_memory)
 
 
@@ -246,7 +246,7 @@ def ones(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor of ones, in the default dtype unless dtype is given."""
-    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
+    wanted = dtype_or_default(dtype)
     return finish(np.ones(sizes_of(size), wanted.numpy), device, requires_grad, layout, pin_memory)
 
 
@@ -262,7 +262,7 @@ def empty(
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Return a tensor whose elements are whatever the memory held."""
-    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
+    wanted = dtype_or_default(dtype)
     array = np.empty(sizes_of(size), wanted.numpy)
     if memory_format is not None and memory_format.axes is not None:
         memory_format.require_rank(array.ndim)
@@ -474,7 +474,7 @@ def range_(
         raise RuntimeError(
             f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
         )
-    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
+    wanted = dtype_or_default(dtype)
     values = start + np.arange(math.floor((end - start) / step) + 1) * step
     return finish(_rounded(values, wanted), device, requires_grad, layout, pin_memory)
 
@@ -495,7 +495,7 @@ def linspace(
     """Return steps numbers from start to end, both included, equally far apart."""
     if steps < 0:
         raise RuntimeError(f"number of steps must be non-negative, got {steps}")
-    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
+    wanted = dtype_or_default(dtype)
     if steps > 1:
         _require_number_dtype("linspace", wanted)
     first, last = held(_number(start), wanted), held(_number(end), wanted)
@@ -545,5 +545,5 @@ def eye(
     """Return an (n, m) matrix with ones on the diagonal; m = n unless given."""
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"n must be greater or equal to 0, got {n} and {m}")
-    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
+    wanted = dtype_or_default(dtype)
     return finish(np.eye(n, m, dtype=wanted.numpy), device, requires_grad, layout, pin_memory)

@@ -13,7 +13,7 @@ from ..core.dtypes import DType, dtype_of
 from ..core.errors import ShapeError
 from ..core.memory_format import MemoryLayout
 from ..dispatch.arguments import checked
-from ..dispatch.promotion import get_default_dtype
+from ..dispatch.promotion import dtype_or_default
 from ..tensor.dlpack import from_dlpack
 from ..tensor.tensor import Tensor, from_users_array
 from .creation import finish, from_numpy, laid_out, sizes_of, tensor
@@ -75,7 +75,7 @@ def _shared(obj: Any, dtype: DType | None, copy: bool | None) -> Tensor | None:
         memoryview(obj)
     except TypeError:
         return None
-    return frombuffer(obj, dtype=get_default_dtype() if dtype is None else dtype)
+    return frombuffer(obj, dtype=dtype_or_default(dtype))
 
 
 @checked
@@ -143,7 +143,7 @@ def from_file(
 
     Raises  RuntimeError for a file that cannot be opened, or is too short and not shared
     """
-    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
+    wanted = dtype_or_default(dtype)
     needed = size * wanted.itemsize
     if needed < 0:
         raise ShapeError(f"unable to mmap {needed} bytes from file <{filename}>")
@@ -196,7 +196,7 @@ def empty_strided(
             f"strides={list(steps)}: no stride may be negative"
         )
     last = sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
-    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
+    wanted = dtype_or_default(dtype)
     room = np.empty(0 if 0 in shape else last + 1, wanted.numpy)
     flat = finish(room, device, False, layout, pin_memory)
     found = flat.as_strided(shape, steps).detach()
@@ -233,7 +233,7 @@ def empty_permuted(
             )
     if len(set(order)) < len(order):
         raise ShapeError(f"Duplicate dim not allowed: {list(order)}")
-    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
+    wanted = dtype_or_default(dtype)
     array = laid_out(np.empty(shape, wanted.numpy), order)
     return finish(array, device, requires_grad, layout, pin_memory)
 
@@ -249,7 +249,7 @@ def scalar_tensor(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return one number without axes, in the default dtype unless dtype is given."""
-    wanted = get_default_dtype() if dtype is None else dtype_of(dtype)
+    wanted = dtype_or_default(dtype)
     value = s.item() if isinstance(s, Tensor) else s
     array = np.asarray(value).astype(wanted.numpy)
     if array.shape:

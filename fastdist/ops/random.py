@@ -17,7 +17,7 @@ from ..dispatch.composite import composite
 from ..dispatch.copy_inplace import copy_
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
-from ..dispatch.promotion import get_default_dtype
+from ..dispatch.promotion import dtype_or_default, get_default_dtype
 from ..dispatch.sparse_rules import refusal
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
@@ -39,7 +39,7 @@ def _drawn(
     """Return random numbers as dtype, the default one for None; float16 is drawn in float32 and
     rounded.
     """
-    dtype = get_default_dtype() if dtype is None else dtype_of(dtype)
+    dtype = dtype_or_default(dtype)
     if not dtype.is_floating_point:
         raise DTypeError(f'"{kind}" not implemented for {dtype.name}; give a floating dtype')
     wide = dtype if dtype is float64 else float32

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import DType, dtype_of, float32, float64
+from ..core.dtypes import float32, float64
 from ..core.errors import DTypeError, ShapeError
 from ..core.memory_format import strided
 from ..dispatch.arguments import checked
-from ..dispatch.promotion import get_default_dtype
+from ..dispatch.promotion import dtype_or_default
 from ..ops.creation import finish
 from ..tensor.tensor import Tensor
 
@@ -224,7 +224,7 @@ def kaiser_window(
 
 
 def _require(name: str, M: int, more: dict[str, Any]) -> None:
-    wanted = _dtype_of(more)
+    wanted = dtype_or_default(more.get("dtype"))
     if operator.index(M) < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
     if wanted not in (float32, float64):
@@ -239,7 +239,7 @@ def _steps(M: int, sym: bool) -> int:
 
 
 def _steps_of(name: str, length: int, periodic: bool, more: dict[str, Any]) -> int:
-    wanted = _dtype_of(more)
+    wanted = dtype_or_default(more.get("dtype"))
     if not wanted.is_floating_point:
         raise DTypeError(f"{name} expects floating point dtypes, got: {wanted!r}")
     if operator.index(length) < 0:
@@ -247,11 +247,6 @@ def _steps_of(name: str, length: int, periodic: bool, more: dict[str, Any]) -> i
     if more.get("layout") not in (None, strided):
         raise ShapeError(f"{name} is not implemented for sparse types, got: {more['layout']!r}")
     return _steps(length, not periodic)
-
-
-def _dtype_of(more: dict[str, Any]) -> DType:
-    given = more.get("dtype")
-    return get_default_dtype() if given is None else dtype_of(given)
 
 
 def _turns(M: int, steps: int) -> Array:
@@ -279,6 +274,6 @@ def _bessel(M: int, steps: int, beta: float) -> Array:
 
 
 def _made(values: Array, more: dict[str, Any]) -> Tensor:
-    values = values.astype(_dtype_of(more).numpy)
+    values = values.astype(dtype_or_default(more.get("dtype")).numpy)
     given = {key: value for key, value in more.items() if key != "dtype"}
     return finish(values, **{"device": None, "requires_grad": False, **given})
