@@ -2,8 +2,9 @@
 
 `backward` and `grad` run passes; `Function` adds an op with a gradient of one's own; `forward_ad`
 carries tangents along with the values; `functional` has Jacobians, Hessians and products with them;
-`gradcheck` holds derivatives against differences. What records lives in graph and dispatch, what
-plays back in engine: this room only says it in PyTorch's words.
+`gradcheck` holds derivatives against differences; `profiler` has the older names of the room
+`profiler`. What records lives in graph and dispatch, what plays back in engine: this room only says
+it in PyTorch's words.
 """
 
 from __future__ import annotations

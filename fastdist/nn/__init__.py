@@ -3,9 +3,9 @@
 `Module` is read in this order: module_tree.py (parameters, buffers and children by name, and walks
 over them), state_dict.py (saving and loading), module_hooks.py (what is called around forward),
 module.py (calling, moving, showing). Each other file holds one family of modules, thin around its
-functions in `functional`; init.py draws first values from fastdist's generators, so that
-manual_seed makes a model the same everywhere. Modules hold no locks and no arrays of their own:
-they pickle, and so travel by RPC.
+functions in `functional`, of which positional.py has the forms that `fastdist` itself offers;
+init.py draws first values from fastdist's generators, so that manual_seed makes a model the same
+everywhere. Modules hold no locks and no arrays of their own: they pickle, and so travel by RPC.
 """
 
 from __future__ import annotations
