@@ -63,7 +63,7 @@ def blocks_for(count: int, words: int) -> int:
     return -(-count * words // WORDS)
 
 
-def words32(seed: int, first: int, count: int, attempt: int = 0) -> np.ndarray:
+def words32(seed: int, first: int, count: int) -> np.ndarray:
     """Return `count` random words, from block `first` of a seed on.
 
     Dtype   uint32
@@ -71,14 +71,14 @@ def words32(seed: int, first: int, count: int, attempt: int = 0) -> np.ndarray:
     blocks = blocks_for(count, 1)
     compiled = Compiled.find(count)
     if compiled is not None:
-        found: np.ndarray = compiled.words_from(seed, first, blocks, attempt)
+        found: np.ndarray = compiled.words_from(seed, first, blocks)
         return found.reshape(-1)[:count]
-    if not attempt and blocks <= _MOST_AHEAD // 4:
+    if blocks <= _MOST_AHEAD // 4:
         return _words_ahead(seed, first, blocks)[:count]
     out = np.empty((blocks, WORDS), np.uint32)
     for start in range(0, len(out), _CHUNK):
         stop = min(start + _CHUNK, len(out))
-        out[start:stop] = _words_of(seed, _places(first, np.arange(start, stop)), attempt)
+        out[start:stop] = _words_of(seed, _places(first, np.arange(start, stop)), 0)
     return out.reshape(-1)[:count]
 
 
@@ -104,12 +104,12 @@ def _words_ahead(seed: int, first: int, blocks: int) -> np.ndarray:
     return made[: blocks * WORDS]
 
 
-def words64(seed: int, first: int, count: int, attempt: int = 0) -> np.ndarray:
+def words64(seed: int, first: int, count: int) -> np.ndarray:
     """Return `count` random words of 64 bits, the earlier half lowest.
 
     Dtype   uint64
     """
-    halves = words32(seed, first, 2 * count, attempt).astype(np.uint64)
+    halves = words32(seed, first, 2 * count).astype(np.uint64)
     return halves[0::2] | halves[1::2] << _HALF
 
 

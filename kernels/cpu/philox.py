@@ -41,9 +41,9 @@ def _block(place: Any, key: Any, attempt: Any, out: Any, at: Any) -> None:
 
 
 @compiled()
-def _run(first: Any, key: Any, attempt: Any, out: Any) -> None:
+def _run(first: Any, key: Any, out: Any) -> None:
     for i in range(len(out)):
-        _block(first + np.uint64(i), key, attempt, out, i)
+        _block(first + np.uint64(i), key, np.uint64(0), out, i)
 
 
 @compiled()
@@ -52,10 +52,10 @@ def _places(places: Any, key: Any, attempt: Any, out: Any) -> None:
         _block(places[i], key, attempt, out, i)
 
 
-def words_from(seed: int, first: int, blocks: int, attempt: int) -> Array:
+def words_from(seed: int, first: int, blocks: int) -> Array:
     """Return the words of blocks that follow each other. Shape (blocks, 4), dtype uint32."""
     out = np.empty((blocks, 4), np.uint32)
-    _run(np.uint64(first), np.uint64(seed), np.uint64(attempt), out)
+    _run(np.uint64(first), np.uint64(seed), out)
     return out
 
 
