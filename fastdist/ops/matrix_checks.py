@@ -24,15 +24,15 @@ def require_matrix(name: str, input: Tensor, what: str = "A") -> Shape:
     return shape
 
 
-def require_square(name: str, input: Tensor, what: str = "A") -> Shape:
+def require_square(name: str, input: Tensor) -> Shape:
     """Return the shape of input.
 
     Raises  RuntimeError if it is no matrix, or batch of matrices, with as many rows as columns
     """
-    shape = require_matrix(name, input, what)
+    shape = require_matrix(name, input)
     if shape[-2] != shape[-1]:
         raise ShapeError(
-            f"{name}: {what} must be batches of square matrices, but they are {shape[-2]} by "
+            f"{name}: A must be batches of square matrices, but they are {shape[-2]} by "
             f"{shape[-1]} matrices"
         )
     return shape

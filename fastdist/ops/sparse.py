@@ -191,10 +191,10 @@ class Grouped:
         self.starts = is_start.nonzero().reshape(-1)
 
 
-def joined_tensors(parts: Sequence[Any], axis: int = 0) -> Any:
-    """Return parts of one device one after the other, outside of any graph."""
+def joined_tensors(parts: Sequence[Any]) -> Any:
+    """Return parts of one device one after the other along the first axis, outside of a graph."""
     device = parts[0].facts.device
-    array = joined([part.array for part in parts], axis, device)
+    array = joined([part.array for part in parts], 0, device)
     return wrap(array, layout_of(array, device))
 
 
