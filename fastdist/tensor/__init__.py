@@ -1,6 +1,6 @@
 """The value: Tensor, its interned Layout, the Storage that views share, Parameter, printing.
 
-A Tensor has five slots and no `__init__`, for each call of an op makes one (`python -m bench ops`
+A Tensor has few slots and no `__init__`, for each call of an op makes one (`python -m bench ops`
 says what a call costs). It knows no op and no graph: `methods.TensorMethods` is where the rooms
 above attach theirs.
 """
