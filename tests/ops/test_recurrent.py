@@ -141,3 +141,22 @@ def test_long_sequences_give_what_their_halves_give_one_after_the_other(cell: st
         found.append(rows)
     np.testing.assert_allclose(whole.detach().numpy(), fd.cat(found).detach().numpy(), rtol=1e-9)
     np.testing.assert_allclose(h.detach().numpy(), state[0].detach().numpy(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
+@pytest.mark.parametrize("steps", [1, 3, 20])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_wide_layers_walk_as_in_float64(cell: str, steps: int, is_turned: bool) -> None:
+    layer = getattr(fd.nn, cell)(128, 128)
+    if is_turned:  # rows of the weight with gaps
+        weight = layer.weight_hh_l0
+        weight.data = weight.data.t().contiguous().t()
+    x = fd.randn(steps, 20, 128)
+    found = layer(x)[0]
+    found.sum().backward()
+    slope = layer.weight_hh_l0.grad.double()
+    layer.double().zero_grad()
+    exact = layer(x.double())[0]
+    exact.sum().backward()
+    fd.testing.assert_close(found.double(), exact, rtol=0, atol=1e-5)
+    fd.testing.assert_close(slope, layer.weight_hh_l0.grad, rtol=1e-4, atol=1e-3)
