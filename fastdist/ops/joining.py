@@ -341,7 +341,7 @@ def split(
             )
         sizes = [min(size, n - start) for start in range(0, n, size or 1)] or [0]
     else:
-        sizes = list(split_size_or_sections)
+        sizes = [size.__index__() for size in split_size_or_sections]
         if min(sizes, default=0) < 0:
             raise RuntimeError(
                 "split_with_sizes expects split_sizes have only non-negative entries, but got "

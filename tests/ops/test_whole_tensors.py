@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fastdist as fd
@@ -196,6 +197,13 @@ def test_a_tensor_is_cast_to_the_dtype_of_an_old_constructor() -> None:
 def test_a_function_of_numbers_alone_asks_for_a_tensor() -> None:
     with pytest.raises(TypeError, match=r"expected one Tensor at least; make one with tensor\(\)"):
         fd.exp(2.0)  # type: ignore[arg-type]
+
+
+def test_split_takes_sizes_that_stand_for_integers() -> None:
+    x = fd.arange(6).reshape(3, 2)
+    expected = [part.tolist() for part in x.split([1, 2])]
+    for sizes in ([fd.tensor(1), 2], [np.int64(1), fd.tensor(2)]):
+        assert [part.tolist() for part in x.split(sizes)] == expected
 
 
 def test_split_refuses_negative_sizes() -> None:
