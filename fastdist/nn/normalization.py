@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from ..core.dtypes import DType
@@ -35,7 +36,7 @@ class LayerNorm(Module):
     ) -> None:
         super().__init__()
         shape = normalized_shape
-        self.normalized_shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.normalized_shape = (int(shape),) if isinstance(shape, int | Integral) else tuple(shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         for name, is_wanted in (("weight", True), ("bias", bias)):
@@ -83,7 +84,7 @@ class RMSNorm(Module):
     ) -> None:
         super().__init__()
         shape = normalized_shape
-        self.normalized_shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.normalized_shape = (int(shape),) if isinstance(shape, int | Integral) else tuple(shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         weight = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,6 +83,11 @@ def test_softmax_without_dim_takes_the_axis_of_classes(axes: int, axis: int) -> 
     with pytest.warns(UserWarning, match="Implicit dimension choice for softmax has been deprec"):
         found = nn.Softmax()(x)
     assert found.sum(axis).tolist() == fastdist.ones((2,) * (axes - 1)).tolist()
+
+
+@pytest.mark.parametrize("layer", [nn.LayerNorm, nn.RMSNorm])
+def test_norms_take_a_length_of_numpy(layer: Any) -> None:
+    assert repr(layer(np.int64(3))) == repr(layer(3))
 
 
 def test_layer_norm_brings_rows_to_mean_0_and_deviation_1() -> None:
