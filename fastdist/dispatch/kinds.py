@@ -1,8 +1,9 @@
 """Which kinds of value a parameter takes, read off its annotation, as PyTorch's parser has them.
 
 A bool is no int and an int no bool; a float parameter takes all three; a tensor without axes that
-needs no gradient may stand for a number of its kind. Calls whose arguments are of classes that
-fitted before are not looked at again: see Note [Classes that fitted].
+needs no gradient may stand for a number of its kind, and NumPy's numbers become Python's, whose
+integers do not wrap around. Calls whose arguments are of classes that fitted before are not looked
+at again: see Note [Classes that fitted].
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def require_kinds(
     fitted: set[Any],
     classes: tuple[Any, ...],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Hold the arguments against function's signature and return them, tensors that stand for
-    numbers as numbers; put the classes into fitted if these alone say that they fit.
+    """Hold the arguments against function's signature and return them, tensors and NumPy's scalars
+    that stand for numbers as numbers; put the classes into fitted if these alone say that they fit.
 
     Raises  ArgumentError for one of the wrong kind
     """
@@ -88,7 +89,7 @@ def require_tensors(
 def _require_fits(
     name: str, parameters: Mapping[str, inspect.Parameter], given: dict[str, Any]
 ) -> bool:
-    """Return whether the classes say that all fits; make numbers in given of tensors for them."""
+    """Return whether the classes say that all fits; make numbers in given of stand-ins for them."""
     settled = True
     for parameter, value, wanted in _values(parameters, given):
         if value is parameters[parameter].default:
@@ -96,7 +97,7 @@ def _require_fits(
         fault = _fault_of(value, wanted, _SHALLOW)
         if fault is not None:
             raise ArgumentError(_told(name, parameters, parameter, fault))
-        if isinstance(value, Tensor) and _FITS.keys() - _OPEN >= set(wanted):
+        if isinstance(value, _STAND_INS) and _FITS.keys() - _OPEN >= set(wanted):
             settled = False
             if parameters[parameter].kind is not inspect.Parameter.VAR_POSITIONAL:
                 given[parameter] = value.item()
@@ -179,8 +180,11 @@ _BY_NAME = {
 
 # Of these PyTorch's Python code asks the truth, or its parser takes None for False.
 _TRUTHS = {
+    "add_zero_attn": ("Any",),
+    "average_attn_weights": ("Any",),
     "hard": ("Any",),
     "inplace": ("Any",),
+    "need_weights": ("Any",),
     "pin_memory": ("bool", "None"),
     "requires_grad": ("bool", "None"),
     "return_indices": ("Any",),
@@ -223,7 +227,7 @@ def _is_integer(value: Any) -> bool:
 def _is_number(value: Any) -> bool:
     if isinstance(value, Tensor):
         return _stands_for_a_number(value)
-    return isinstance(value, numbers.Real)
+    return isinstance(value, numbers.Real | np.bool_)
 
 
 def _is_bool(value: Any) -> bool:
@@ -279,6 +283,8 @@ _FITS: dict[str, Callable[[Any], bool]] = {
 _AMONG = {"TensorList": "Tensors"}
 # Kinds by which a Tensor may stay one, or that nobody looks at.
 _OPEN = frozenset({"Any", "Tensor", "TensorList", "Tensors", "tuple"})
+# What becomes a Python number where one is asked for; np.float64 is one.
+_STAND_INS = (Tensor, np.integer, np.float16, np.float32)
 # By class alone, where a value holds others.
 _SEQUENCE = (tuple, list, range)
 _SHALLOW = _FITS | {

@@ -45,7 +45,7 @@ def multi_head_attention_forward(
     static_k: Tensor | None = None,
     static_v: Tensor | None = None,
     average_attn_weights: bool = True,
-    is_causal: bool = False,
+    is_causal: bool | int = False,
 ) -> tuple[Tensor, Tensor | None]:
     """Return what num_heads heads attend to, and their weights if need_weights.
 
@@ -59,7 +59,7 @@ def multi_head_attention_forward(
     _require_sizes(query, key, value, embed_dim_to_check, num_heads, use_separate_proj_weight)
     padding = added_mask(key_padding_mask, "key_padding_mask", query.dtype, attn_mask, "attn_mask")
     _require_mask(attn_mask, is_causal)
-    is_causal = is_causal and padding is None and not need_weights
+    is_causal = bool(is_causal) and padding is None and not need_weights
     mask = None if is_causal else added_mask(attn_mask, "attn_mask", query.dtype)
     weights = in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight
     q, k, v = _projected(query, key, value, weights, in_proj_bias, use_separate_proj_weight)
@@ -89,7 +89,7 @@ def in_turn(query: Any, key: Any, value: Any, do: Callable[[Any], Any]) -> tuple
     return made, other, other if value is key else do(value)
 
 
-def _require_mask(mask: Any, is_causal: bool) -> None:
+def _require_mask(mask: Any, is_causal: bool | int) -> None:
     if is_causal and mask is None:
         raise RuntimeError(
             "Need attn_mask if specifying the is_causal hint. You may use the Transformer module "

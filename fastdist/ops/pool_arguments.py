@@ -94,7 +94,7 @@ def windows_of(
     """
     kernel = numbers(function, "kernel_size", kernel_size, axes)
     steps = kernel
-    if stride is not None and stride not in ((), []):
+    if stride is not None and not (isinstance(stride, tuple | list) and not stride):
         steps = numbers(function, "stride", stride, axes)
     pads = numbers(function, "padding", padding, axes)
     spread = numbers(function, "dilation", dilation, axes)

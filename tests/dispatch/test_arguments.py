@@ -110,6 +110,43 @@ def test_a_tensor_in_the_place_of_a_number_is_that_number(
         assert call(fastdist.tensor(number)).tolist() == call(number).tolist()
 
 
+@pytest.mark.parametrize(
+    ("call", "given"),
+    [
+        (lambda given: fastdist.diag(x, given), np.int64(1)),
+        (lambda given: x.roll(given, given), np.int64(1)),
+        (lambda given: x.as_strided((2, 2), (1, 1), given), np.int64(1)),
+        (lambda given: x.clone().random_(given), np.int64(1)),
+        (lambda given: fastdist.randint(given, (3,)), np.int64(1)),
+        (lambda given: fastdist.nn.functional.max_pool2d(x[None], 1, given), np.int64(1)),
+        (lambda given: fastdist.nn.functional.avg_pool2d(x[None], 1, given), np.int64(1)),
+        (lambda given: fastdist.nn.functional.elu(-x, given), np.float32(0.5)),
+        (lambda given: fastdist.nn.functional.pad(x, (1, 1), value=given), np.bool_(True)),
+    ],
+)
+def test_a_number_of_numpy_is_that_number(
+    call: Callable[[Any], fastdist.Tensor], given: np.generic
+) -> None:
+    for _ in range(2):
+        found, expected = call(given), call(given.item())
+        assert found.tolist() == expected.tolist()
+        assert found.dtype is expected.dtype
+
+
+def test_switches_that_are_python_s_own_take_numbers() -> None:
+    heads = fastdist.nn.MultiheadAttention(4, 2, add_zero_attn=0)  # type: ignore[arg-type]
+    q = fastdist.ones(3, 1, 4)
+    options: dict[str, Any] = {"need_weights": 1, "average_attn_weights": 0}
+    assert heads(q, q, q, **options)[1].shape == (1, 2, 3, 3)
+    blind = fastdist.full((3, 3), float("-inf")).triu(1)
+    options = {"need_weights": 0, "is_causal": 1}
+    found = heads(q, q, q, attn_mask=blind, **options)
+    assert found[0].tolist() == heads(q, q, q, attn_mask=blind, need_weights=False)[0].tolist()
+    assert found[1] is None
+    likelihood = fastdist.nn.functional.gaussian_nll_loss
+    assert likelihood(x, x, x, 1).item() == likelihood(x, x, x, True).item()
+
+
 def test_a_number_with_a_gradient_is_no_number() -> None:
     p = fastdist.tensor(0.5)
     fastdist.nn.functional.dropout(x, p)
