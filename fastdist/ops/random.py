@@ -94,7 +94,7 @@ def randn(
 @composite(method=False)
 @fills_out
 def randint(
-    low: int,
+    low: int | None = None,
     high: int | tuple[int, ...] | None = None,
     size: Any = None,
     *,
@@ -108,8 +108,11 @@ def randint(
     """Return integers drawn evenly from [low, high); randint(high, size) starts at 0."""
     if size is None:
         low, high, size = 0, low, high
-    elif high is None:
-        low, high = 0, low
+    elif low is None or high is None:
+        low, high = 0, low if high is None else high
+    for name, given in (("high", high), ("size", size)):
+        if given is None:
+            raise TypeError(f"randint() missing 1 required positional argument: {name!r}")
     if hasattr(size, "__index__"):
         raise TypeError(
             f"randint(): argument 'size' must be a tuple of integers, not int {size!r}; "

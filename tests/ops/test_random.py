@@ -110,6 +110,11 @@ def test_a_generator_of_one_s_own_leaves_the_default_alone() -> None:
 
 
 def test_randint_starts_at_zero_where_one_bound_and_a_named_size_are_given() -> None:
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'size'"):
+        fd.randint(3)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'high'"):
+        fd.randint(size=(3,))
+    assert set(fd.randint(high=3, size=(1000,)).tolist()) == {0, 1, 2}
     drawn = fd.randint(3, size=(1000,))
     assert drawn.unique().tolist() == [0, 1, 2]
 
