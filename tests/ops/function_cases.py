@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import fastdist as fd
+from fastdist.nn import functional as F
 from tests.ops.cases import Case, bools, case, ints, plain
 
 TIES = np.array([[1.0, 2.0, 2.0, 0.0], [2.0, 2.0, 2.0, 1.0], [0.0, 0.0, 1.0, 0.0]])
@@ -122,6 +123,13 @@ def distances(x: np.ndarray, y: np.ndarray, p: float) -> np.ndarray:
 
 
 MEASURES: dict[str, list[Case]] = {
+    "celu": [
+        case(lambda x: fd.celu(x, 1.5), lambda x: np.where(x > 0, x, 1.5 * np.expm1(x / 1.5)), (5,))
+    ],
+    "hardtanh": [
+        case(lambda x: F.hardtanh(x, -0.5, 1.0), lambda x: x.clip(-0.5, 1.0), (2, 3)),
+        plain(F.hardtanh, lambda x: x.clip(-1, 1), ints([-3, 0, 2])),
+    ],
     "cdist": [
         *[
             case(
