@@ -286,13 +286,15 @@ def _round(x: Array) -> Array:
 
 @silent
 def _pow(x: Array, y: Array) -> Array:
-    if not np.ndim(y) and x.dtype.kind == "f":
-        # As on the large side, and as fold does. NumPy takes 0.2 us an element for a cube.
-        if y == 3:
+    if not getattr(y, "ndim", 0) and x.dtype.kind == "f":
+        # As on the large side, and as fold does. NumPy takes 0.2 us an element for a cube. Python's
+        # numbers, since each comparison of NumPy's costs as much as a short power.
+        exponent = float(y)
+        if exponent == 3.0:
             return np.square(x) * x
-        if abs(y) == 0.5:
+        if exponent in (0.5, -0.5):
             root = np.sqrt(x)
-            return root if y > 0 else np.divide(1, root, dtype=x.dtype)
+            return root if exponent > 0.0 else np.divide(1, root, dtype=x.dtype)
     try:
         return np.power(x, y)
     except ValueError:  # integers, and a negative exponent among them
