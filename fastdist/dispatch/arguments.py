@@ -40,9 +40,10 @@ def checked(function: F, cast: Callable[..., Any] | None = None, *, early: bool 
         if cast is not None and modes.tracers:
             args, kwargs = cast(args, kwargs)
         if early:
-            classes = tuple([one.__class__ for one in args])
             if kwargs:
-                classes += (*kwargs, *map(type, kwargs.values()))
+                classes = (*map(type, args), *kwargs, *map(type, kwargs.values()))
+            else:
+                classes = (*map(type, args),)
             if classes not in fitted:
                 args, kwargs = require_kinds(function, args, kwargs, fitted, classes)
         try:
