@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 from ..ops.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
-from .fused import direction, fused
+from .fused import fused
+from .moments import follow
 from .optimizer import Group
 from .options import checked, require_one_way
 
-_shrink = fused("p * keep", "p", "keep")
 _raise_to = fused("maximum(top, v)", "top", "v")
 _descend = fused("p - rate * (m / (sqrt(v) / root + eps))", "p", "m", "v", "rate", "root", "eps")
 
@@ -78,16 +78,9 @@ class Adam(CountedOptimizer):
             if group["amsgrad"]:
                 state["max_exp_avg_sq"] = zeros_like(parameter)
         step, (beta1, beta2) = self.count(group, parameter, state), group["betas"]
-        lr, decay = group["lr"], group["weight_decay"]
-        if decay and group["decoupled_weight_decay"]:
-            _shrink(parameter, 1.0 - lr * decay)
-            decay = 0.0
-        d = direction(maximize=group["maximize"], weight_decay=decay)
+        lr = group["lr"]
         mean, square = state["exp_avg"], state["exp_avg_sq"]
-        blend = fused(f"m + new * ({d} - m)", "m", "g", "p", "new", "decay")
-        blend(mean, gradient, parameter, 1.0 - beta1, decay)
-        spread = fused(f"d = {d}; v * beta + new * d * d", "v", "g", "p", "beta", "new", "decay")
-        spread(square, gradient, parameter, beta2, 1.0 - beta2, decay)
+        follow(group, parameter, gradient, mean, square)
         if group["amsgrad"]:
             _raise_to(state["max_exp_avg_sq"], square)
             square = state["max_exp_avg_sq"]

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 from ..ops.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
-from .fused import direction, fused
+from .fused import fused
+from .moments import follow
 from .optimizer import Group
 from .options import checked
-
-_shrink = fused("p * keep", "p", "keep")
 
 
 class NAdam(CountedOptimizer):
@@ -68,16 +67,9 @@ class NAdam(CountedOptimizer):
             state["exp_avg"] = zeros_like(parameter)
             state["exp_avg_sq"] = zeros_like(parameter)
         step, (beta1, beta2) = self.count(group, parameter, state), group["betas"]
-        lr, decay = group["lr"], group["weight_decay"]
-        if decay and group["decoupled_weight_decay"]:
-            _shrink(parameter, 1.0 - lr * decay)
-            decay = 0.0
+        lr = group["lr"]
         mean, square = state["exp_avg"], state["exp_avg_sq"]
-        d = direction(maximize=group["maximize"], weight_decay=decay)
-        blend = fused(f"m + new * ({d} - m)", "m", "g", "p", "new", "decay")
-        blend(mean, gradient, parameter, 1.0 - beta1, decay)
-        spread = fused(f"d = {d}; v * beta + new * d * d", "v", "g", "p", "beta", "new", "decay")
-        spread(square, gradient, parameter, beta2, 1.0 - beta2, decay)
+        d, decay = follow(group, parameter, gradient, mean, square)
         mu, ahead = (
             beta1 * (1.0 - 0.5 * 0.96 ** (at * group["momentum_decay"])) for at in (step, step + 1)
         )

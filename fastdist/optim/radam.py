@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 from ..ops.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
-from .fused import direction, fused
+from .fused import fused
+from .moments import follow
 from .optimizer import Group
 from .options import checked
 
-_shrink = fused("p * keep", "p", "keep")
 _descend = fused("p - rate * (m / left)", "p", "m", "left", "rate")
 _adapt = fused(
     "p - m / left * lr * (root / (sqrt(v) + eps)) * trust",
@@ -67,16 +67,9 @@ class RAdam(CountedOptimizer):
             state["exp_avg"] = zeros_like(parameter)
             state["exp_avg_sq"] = zeros_like(parameter)
         step, (beta1, beta2) = self.count(group, parameter, state), group["betas"]
-        lr, decay = group["lr"], group["weight_decay"]
-        if decay and group["decoupled_weight_decay"]:
-            _shrink(parameter, 1.0 - lr * decay)
-            decay = 0.0
+        lr = group["lr"]
         mean, square = state["exp_avg"], state["exp_avg_sq"]
-        d = direction(maximize=group["maximize"], weight_decay=decay)
-        blend = fused(f"m + new * ({d} - m)", "m", "g", "p", "new", "decay")
-        blend(mean, gradient, parameter, 1.0 - beta1, decay)
-        spread = fused(f"d = {d}; v * beta + new * d * d", "v", "g", "p", "beta", "new", "decay")
-        spread(square, gradient, parameter, beta2, 1.0 - beta2, decay)
+        follow(group, parameter, gradient, mean, square)
         left1, left2 = 1.0 - beta1**step, 1.0 - beta2**step
         longest = 2.0 / (1.0 - beta2) - 1.0
         length = longest - 2.0 * step * beta2**step / left2
